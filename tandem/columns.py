@@ -29,36 +29,40 @@ class Column(Generic[Row]):
     cell: Callable[[Row], str]
     to_the_right: bool = False
     """Numbers."""
-    importance: int | None = None
-    """Where there is no room, the column with the lowest goes first; one without stays."""
 
 
 def lay_out(
-    columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, gap: str = GAP
+    columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, least: Sequence[str], gap: str = GAP
 ) -> tuple[list[str], list[str]]:
     """The head with a line for each row, within that width if possible, and the heads of the columns that are left out.
 
-    A column without any cell is not shown.
+    `least` has the heads of those that go where there is no room, the first one first. A column without any cell is
+    not shown.
     """
     cells = {column: [column.cell(row) for row in rows] for column in columns}
     widths = {column: max(map(len, (column.head, *column_cells))) for column, column_cells in cells.items()}
     kept = [column for column in columns if any(cells[column])]
-    droppable = [column for column in kept if column.importance is not None]
     dropped: list[str] = []
-    for column in sorted(droppable, key=lambda column: column.importance or 0):
+    for head in least:
         if sum(widths[each] for each in kept) + len(gap) * (len(kept) - 1) <= width:
             break
-        kept.remove(column)
-        dropped.insert(0, column.head)
+        if any(column.head == head for column in kept):
+            kept = [column for column in kept if column.head != head]
+            dropped.insert(0, head)
     lines = [[column.head for column in kept], *zip(*(cells[column] for column in kept), strict=True)]
     return [gap.join(map(_padded, kept, line, (widths[each] for each in kept))).rstrip() for line in lines], dropped
 
 
 def print_table(
-    console: "Console", columns: Sequence[Column[Row]], rows: Sequence[Row], width: int | None = None, gap: str = GAP
+    console: "Console",
+    columns: Sequence[Column[Row]],
+    rows: Sequence[Row],
+    least: Sequence[str] = (),
+    width: int | None = None,
+    gap: str = GAP,
 ) -> list[str]:
     """Prints the rows below the head; returns the heads of the columns that are left out."""
-    lines, left_out = lay_out(columns, rows, width or console.width, gap)
+    lines, left_out = lay_out(columns, rows, width or console.width, least, gap)
     for line in lines:
         say(console, line, "bold" if line is lines[0] else "", fold=False)
     return left_out

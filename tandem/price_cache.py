@@ -88,5 +88,5 @@ def keep(kept: Kept) -> Path:
     folder = home()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{kept.region}.json"
-    write_whole(path, kept.model_dump_json(indent=1) + "\n", mode=0o600)
+    write_whole(path, kept.model_dump_json())
     return path

@@ -67,9 +67,9 @@ def label(parent: Element, x: float, y: float, words: str, *, fill: str = "ink",
     return add(parent, "text", words, x=x, y=y, fill_=fill, **attributes)
 
 
-def shorten(words: str, width: float, size: float = SIZE) -> str:
+def shorten(words: str, width: float) -> str:
     """The text as far as it fits; only names may be shortened, never numbers."""
-    most = max(int(width / (size * LETTER)), 2)
+    most = max(int(width / (SIZE * LETTER)), 2)
     return words if len(words) <= most else words[: most - 1] + "…"
 
 

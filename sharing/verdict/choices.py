@@ -122,6 +122,11 @@ class Choices:
     refused: tuple[Cell, ...]
 
     @property
+    def holding(self) -> tuple[Choice, ...]:
+        """The setups that hold the models, whatever they cost and however fast they are."""
+        return (*self.fitting, *self.over_budget, *self.not_judged, *self.too_slow)
+
+    @property
     def proposed(self) -> int:
         """The place of the first setup, or, if it has warnings, of the first that is as cheap or fast and has least."""
         return _proposed(self.fitting, self.by)

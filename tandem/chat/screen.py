@@ -38,7 +38,7 @@ class Screen:
             self._style = COLOURS[(turn.number - 1) % len(COLOURS)] if self._named else ""
             gap = "\n" if turn.number > 1 else ""
             if self._named:
-                self._console.print(f"{gap}[bold {self._style}]{in_markup(turn.speaker.label)}[/]", highlight=False)
+                self._console.print(f"{gap}[bold {self._style}]{in_markup(turn.speaker.label)}[/]")
         if piece.thinking and not self._thinks:
             self._thinks = True
             self._note("thinking")
@@ -64,7 +64,7 @@ class Screen:
     def _note(self, text: str) -> None:
         """A word of ours."""
         if self._named or self._console.is_terminal:
-            self._console.print(f"[dim]({in_markup(text)})[/]", highlight=False)
+            self._console.print(f"[dim]({in_markup(text)})[/]")
         else:
             print_line(f"({text})", sys.stderr)
 
@@ -103,5 +103,5 @@ class Screen:
         self._column += wide
 
     def _print(self, text: str) -> None:
-        self._console.print(text, end="", style=self._style, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(text, end="", style=self._style, markup=False, soft_wrap=True)
         self._console.file.flush()

@@ -29,8 +29,6 @@ KNOCK_SECONDS = 5.0
 """How long a request waits that only wakes a model. KEDA's scaler looks for requests twice a second, and a caller that
 hangs up does not stop the start (docs/how-to/scale-to-zero.md)."""
 SECONDS_PER_MINUTE = 60
-MOST_OF_STATE = 60
-"""Characters of the state of a pod, so that the progress fits one line."""
 
 
 class NotWokenError(CallError):
@@ -117,7 +115,7 @@ class Waker:
                 f"{OLLAMA_NAMESPACE} scale deployment {self._served.id} --replicas 1`."
             )
         if pod and node_of(pod):
-            return Found("starting", state(pod)[:MOST_OF_STATE])
+            return Found("starting", state(pod))
         return Found("starting", "no share of a GPU yet") if nodes_of(pool.name, cluster.nodes()) else NO_NODE
 
     def _is_parked(self) -> bool:

@@ -111,8 +111,7 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.measured and not regions:  # of each region, only one setup is kept
         from tandem.bench_results.measurements import warn_of_unused
 
-        held = (*choices.fitting, *choices.over_budget, *choices.not_judged, *choices.too_slow)
-        warn_of_unused([choice.cell for choice in held])
+        warn_of_unused([choice.cell for choice in choices.holding])
     overwrites = target is not None and target.exists()
     place = choices.proposed
     chosen = choices.fitting[place] if choices.fitting else None
@@ -137,9 +136,8 @@ def run(parsed: argparse.Namespace) -> int:
 
 def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, written: Path | None) -> dict[str, Any]:
     """The choices as `--json` prints them, the best first; dollars are those of the whole stack."""
-    holds = choices.fitting or choices.over_budget or choices.not_judged or choices.too_slow
     above = choices.nearest
-    miss = None if holds else choices.refusal or choices.nearest_miss
+    miss = None if choices.holding else choices.refusal or choices.nearest_miss
     return {
         "schema_version": 1,
         "region": parsed.region if parsed.region == ANY_REGION else base.config.region,

@@ -85,18 +85,20 @@ COLUMNS: tuple[Column[Line], ...] = (
     Column("type", lambda line: line[0].name),
     Column("GPUs", lambda line: f"{line[0].gpus}", True),
     Column("GPU", lambda line: line[0].gpu.title.partition(" slice")[0]),
-    Column("MiB each", lambda line: f"{line[1]['cuda_mib'] or line[1]['nvml_mib']:,}", True, 3),
-    Column("vCPU", lambda line: f"{line[0].vcpu}", True, 2),
-    Column("GiB", lambda line: f"{line[0].memory_mib / 1024:.0f}", True, 1),
+    Column("MiB each", lambda line: f"{line[1]['cuda_mib'] or line[1]['nvml_mib']:,}", True),
+    Column("vCPU", lambda line: f"{line[0].vcpu}", True),
+    Column("GiB", lambda line: f"{line[0].memory_mib / 1024:.0f}", True),
     Column("on demand", lambda line: _prices(line[1])[0], True),
     Column("spot", lambda line: _prices(line[1])[1], True),
 )
+LEAST = ("GiB", "vCPU", "MiB each")
+"""What a narrow terminal lacks first."""
 
 
 def show(listed: Sequence[InstanceType], region: str) -> None:
     """A line for each type; a narrow terminal lacks the processors and memory."""
     console = open_console()
-    left_out = print_table(console, COLUMNS, [(each, _row(each, region)) for each in listed], gap=" ")
+    left_out = print_table(console, COLUMNS, [(each, _row(each, region)) for each in listed], LEAST, gap=" ")
     console.print()
     print_line(f"$ per hour in {region}; - is unknown. MiB: usable by CUDA on each GPU.", sys.stdout)
     hint_at_left_out(console, left_out)

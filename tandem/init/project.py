@@ -25,9 +25,7 @@ def missing_files(folder: Path) -> dict[Path, str]:
     if program.exists():
         raise CallError(f"{program} exists, but no Pulumi.yaml. Use an empty folder or a project of tandem.")
     return {
-        description: yaml.safe_dump(
-            {"name": PROJECT, "description": "LLMs that share a GPU", "runtime": _runtime(folder)}, sort_keys=False
-        ),
+        description: yaml.safe_dump({"name": PROJECT, "runtime": _runtime(folder)}),
         program: f'"""The Pulumi program: `pulumi up`."""\n\nfrom {PROGRAM} import run\n\nrun()\n',
         folder / schema.FILE: json.dumps(schema.stack_schema(), indent=1) + "\n",
     }

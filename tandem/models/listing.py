@@ -19,6 +19,8 @@ from tandem.terminal import FINE, CallError, hint_at_left_out, open_console, pri
 GPU, CONTEXT = "t4", 4096
 """The setting for the list's memory: the least expensive GPU unless `--fits` names one, Ollama's context, one slot."""
 GIB = 2**30
+QUANT, FILES, LONGEST = "quant", "files GiB", "max context"
+"""Columns that a narrow terminal lacks, the first one first: most tags name their quantization."""
 LARGE_BUFFER = 0.5
 """Part of the files' size: a working buffer above it surprises, so it is explained."""
 BUFFERS = (
@@ -125,7 +127,8 @@ def as_dict(listed: Sequence[Model], gpu: Gpu) -> dict[str, Any]:
 def show(listed: Sequence[Model], gpu: Gpu, *, fits: bool) -> None:
     """A line for each model. A narrow terminal gets fewer columns; a pipe gets all."""
     console = open_console()
-    left_out = print_table(console, _columns(gpu), listed, None if console.is_terminal else sys.maxsize)
+    width = None if console.is_terminal else sys.maxsize
+    left_out = print_table(console, _columns(gpu), listed, (QUANT, FILES, LONGEST), width)
     console.print()
     for line in _notes(listed, gpu, fits):
         print_line(line, sys.stdout)
@@ -136,12 +139,12 @@ def show(listed: Sequence[Model], gpu: Gpu, *, fits: bool) -> None:
 
 
 def _columns(gpu: Gpu) -> Sequence[Column[Model]]:
-    """From left to right. The quantization goes first: most tags name theirs."""
+    """From left to right."""
     return (
         Column("model", lambda model: model.name),
-        Column("quant", lambda model: model.quant, importance=10),
-        Column("files GiB", lambda model: f"{model.file_bytes / GIB:.2f}", True, 20),
-        Column("max context", lambda model: f"{model.max_context:,}" if model.max_context else "unknown", True, 30),
+        Column(QUANT, lambda model: model.quant),
+        Column(FILES, lambda model: f"{model.file_bytes / GIB:.2f}", True),
+        Column(LONGEST, lambda model: f"{model.max_context:,}" if model.max_context else "unknown", True),
         Column(f"GiB at {CONTEXT}", lambda model: f"{needs(model, gpu).total * MIB / GIB:.2f}", True),
         Column("", _marks),
     )

@@ -18,6 +18,7 @@ from tandem.search.base_stack import context_of
 from tandem.terminal import count, in_words, open_console, say, say_about
 
 FIXES = "$ in errors: per hour, of the whole stack after the change; of a type with MIG, of one node"
+GPU, GPUS = "GPU", "GPUs"
 PER_MODEL = "m"
 """Mark after a price of MPS that is valid with limits per model only, if equal ones were tried, too."""
 ONLY = {"node-group": "n", "karpenter": "k"}
@@ -59,7 +60,7 @@ def overview(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
     letters = _letters(shown)
     _head(console, config, cells, by)
     columns = _columns(_mode_columns(cells, letters, by), by)
-    left_out = print_table(console, columns, rows, gap=" ")
+    left_out = print_table(console, columns, rows, (PER_MILLION, TOKENS_PER_S, GPU), gap=" ")
     console.print()
     meanings = [f"{mark} {_in_brief(meaning)}" for mark, meaning in _meanings(config, cells, shown, by) if mark]
     meanings += [f"{letter} {why}" for why, letter in letters.items()]
@@ -106,13 +107,13 @@ def _columns(modes: Sequence[Column[Row]], by: By) -> list[Column[Row]]:
         return min(planned, key=lambda cell: (cell.usd_per_hour, -cell.tokens_per_s))
 
     columns: list[Column[Row]] = [
-        Column("GPU", lambda row: row[0], importance=3),
+        Column(GPU, lambda row: row[0]),
         Column("type", lambda row: _family(best(row).instance)[0]),
         *modes,
     ]
     if by == "price":
-        columns.append(Column(TOKENS_PER_S, lambda row: speed_cell(best(row).slowest_busy), True, 2))
-        columns.append(Column(PER_MILLION, lambda row: price_cell(best(row).usd_per_million_tokens()), True, 1))
+        columns.append(Column(TOKENS_PER_S, lambda row: speed_cell(best(row).slowest_busy), True))
+        columns.append(Column(PER_MILLION, lambda row: price_cell(best(row).usd_per_million_tokens()), True))
     return columns
 
 
@@ -169,11 +170,11 @@ def grid(config: StackConfig, cells: Sequence[Cell], by: By) -> None:
     _head(console, config, cells, by)
     columns: list[Column[Row]] = [
         Column("type", lambda row: f"  {row[0].partition('.')[2]}"),
-        Column("GPUs", lambda row: str(instance_types()[row[0]].gpus), True, 1),
+        Column(GPUS, lambda row: str(instance_types()[row[0]].gpus), True),
         *_mode_columns(cells, letters, by),
     ]
     named = [(instance.name, by_way) for instance, by_way in rows.items()]
-    (head, *lines), _ = lay_out(columns, named, console.width, gap=" ")
+    (head, *lines), _ = lay_out(columns, named, console.width, (GPUS,), gap=" ")
     console.print()
     say(console, head, "bold")
     for (family, gpu), some in groupby(zip(rows, lines, strict=True), key=lambda row: _family(row[0])):

@@ -179,7 +179,7 @@ def _nothing(base: BaseStack, choices: Choices, rested: BaseStack | None, isolat
         price = f"up to ${bill.replacing_usd_per_hour:.3f} per hour while its nodes are replaced"
         enough = f"{least_per_hour(bill):.2f}"
     rest = describe_rest(nearest.config, limits)
-    steps = [*_nights_off(rested, limits, isolated), *_move(base, nearest, limits)]
+    steps = [*_nights_off(rested, isolated), *_move(base, nearest, limits)]
     if limits.usd_per_hour is not None and bill.usd_per_hour <= limits.usd_per_hour:
         steps.append(f"use --under {least_per_month(bill)}/month, which counts replacements as minutes")
     steps.append(f"raise --under to {enough}")
@@ -194,9 +194,9 @@ def _nothing(base: BaseStack, choices: Choices, rested: BaseStack | None, isolat
     )
 
 
-def _nights_off(rested: BaseStack | None, limits: Limits, isolated: Collection[str]) -> Iterator[str]:
+def _nights_off(rested: BaseStack | None, isolated: Collection[str]) -> Iterator[str]:
     """No nodes at night, if that is cheap enough."""
-    if rested and limits.usd_per_month is not None:
+    if rested:
         for cheapest in choose(rested.config, CAPACITIES, isolated=isolated, every=False).fitting[:1]:
             yield f"add --nights-off (${cheapest.bill.usd_per_month:,.2f} per month)"
 

@@ -179,7 +179,6 @@ def _answer(
     _show(judged, switch, parsed, found)
     if not _fails(judged, strict=parsed.strict):
         return FINE
-    sys.stdout.flush()
     complain(f"--strict refuses this plan: it has {count(len(judged.warnings), 'warning')}.")
     return FAILED
 

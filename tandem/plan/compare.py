@@ -213,7 +213,8 @@ def show(console: Console, title: str, options: Sequence[Option]) -> None:
     has_schedule = any(option.bill and option.bill.week for option in options)
     say(console, title, "bold")
     columns = [column for column in COLUMNS if has_schedule or column is not MONTH]
-    left_out = print_table(console, [*columns, Column("", lambda option: "cheapest" * (option in best))], options)
+    columns.append(Column("", lambda option: "cheapest" * (option in best)))
+    left_out = print_table(console, columns, options, LEAST)
     hint_at_left_out(console, left_out)
     if priced := [option.bill for option in options if option.bill]:
         most = ", with its most expensive instance types" * any(
@@ -241,9 +242,9 @@ def _ready(option: Option) -> str:
     return "on request" if option.judged.config.awake else "parked"
 
 
-def _column(head: str, cell: Callable[[Option], str], *layout: Any) -> Column[Option]:
+def _column(head: str, cell: Callable[[Option], str], to_the_right: bool = False) -> Column[Option]:
     """A column of accepted plans: it is empty where one is refused."""
-    return Column(head, lambda option: cell(option) if option.bill else "", *layout)
+    return Column(head, lambda option: cell(option) if option.bill else "", to_the_right)
 
 
 MONTH = _column("$/month", lambda option: f"{option.bill.usd_per_month:.2f}" if option.bill else "", True)
@@ -251,12 +252,14 @@ COLUMNS: tuple[Column[Option], ...] = (
     Column("", lambda option: option.name),
     Column("$/hour", lambda option: f"{option.bill.usd_per_hour:.3f}" if option.bill else "refused", True),
     MONTH,
-    _column(TOKENS_PER_S, lambda option: speed_cell(slowest_busy(option.speeds)), True, 6),
-    _column(PER_MILLION, lambda option: price_cell(option.usd_per_million_tokens), True, 4),
-    _column("ready in", _ready, True, 3),
-    _column("isolation", lambda option: option.isolation, False, 5),
-    _column("shares", lambda option: f"{option.shares}", True, 1),
-    _column("margin", lambda option: f"{option.tightest:.0%}", True, 2),
+    _column(TOKENS_PER_S, lambda option: speed_cell(slowest_busy(option.speeds)), True),
+    _column(PER_MILLION, lambda option: price_cell(option.usd_per_million_tokens), True),
+    _column("ready in", _ready, True),
+    _column("isolation", lambda option: option.isolation),
+    _column("shares", lambda option: f"{option.shares}", True),
+    _column("margin", lambda option: f"{option.tightest:.0%}", True),
     _column("GPUs", lambda option: option.gpus),
 )
-"""From left to right; a narrow terminal lacks those with the least importance."""
+"""From left to right."""
+LEAST = ("shares", "margin", "ready in", PER_MILLION, "isolation", TOKENS_PER_S)
+"""What a narrow terminal lacks first."""

@@ -48,7 +48,7 @@ def _on_demand(account: Account) -> Iterator[tuple[str, float]]:
         "regionCode": account.region,
     }
     filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in fields.items()]
-    for page in pages.paginate(ServiceCode="AmazonEC2", FormatVersion="aws_v1", Filters=filters):
+    for page in pages.paginate(ServiceCode="AmazonEC2", Filters=filters):
         for text in page["PriceList"]:
             product = json.loads(text)
             name = product["product"]["attributes"].get("instanceType", "")
@@ -83,9 +83,12 @@ def _spot(account: Account, now: datetime.datetime) -> dict[str, dict[str, float
 
 
 def _offered(account: Account) -> Iterator[str]:
-    """The GPU types of the catalogue that the region offers. A price is no offer: AWS still lists P2, G3 and P3."""
+    """The GPU types of the catalogue that the region offers. A price is no offer: AWS still lists P2, G3 and P3.
+
+    The answer is about the whole region unless one asks about zones.
+    """
     filters = [{"Name": "instance-type", "Values": [*instance_types()]}]
-    pages = account.pages("ec2", "describe_instance_type_offerings", LocationType="region", Filters=filters)
+    pages = account.pages("ec2", "describe_instance_type_offerings", Filters=filters)
     return (raw["InstanceType"] for page in pages for raw in page["InstanceTypeOfferings"])
 
 

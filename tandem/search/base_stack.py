@@ -76,7 +76,7 @@ class BaseStack:
 def of_models(
     models: Sequence[Values],
     region: str,
-    limits: Values | None,
+    limits: Values,
     today: datetime.date,
     allowed: Sequence[str] | None = None,
     others: Values | None = None,
@@ -103,7 +103,7 @@ def of_values(sections: Values, region: str, today: datetime.date) -> BaseStack:
     return _read(sections, {REGION: region}, today, "the call")
 
 
-def of_file(path: Path, settings: Values, region: str | None, limits: Values | None, today: datetime.date) -> BaseStack:
+def of_file(path: Path, settings: Values, region: str | None, limits: Values, today: datetime.date) -> BaseStack:
     """The models and everything else of a stack file. Values of the call replace those of the file."""
     file = read(path, SECTIONS)
     if file.problems:
@@ -145,8 +145,7 @@ def context_of(config: StackConfig) -> str:
 
 def sharing_values(sharing: Sharing) -> Values:
     """The sharing as a stack file has it."""
-    said = sharing.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
-    return {"mode": sharing.mode, **said}
+    return {"mode": sharing.mode, **sharing.model_dump(mode="json", by_alias=True, exclude_unset=True)}
 
 
 def without_shares(models: Sequence[Values]) -> list[Values]:
@@ -154,7 +153,7 @@ def without_shares(models: Sequence[Values]) -> list[Values]:
     return [{key: value for key, value in each.items() if key != "share"} for each in models]
 
 
-def _with_limits(sections: Values, limits: Values | None) -> Values:
+def _with_limits(sections: Values, limits: Values) -> Values:
     """The section `budget` with the limits of the call instead of those of the file; nothing without any."""
     written = sections.get("budget")
     kept = written if isinstance(written, dict) else {}

@@ -52,7 +52,7 @@ class Row:
 
 
 HOUR: Column[Row] = Column("$/hour", lambda row: f"{row.choice.bill.usd_per_hour:.3f}", True)
-MONTH: Column[Row] = Column("$/month", lambda row: f"{row.choice.bill.usd_per_month:.0f}", True, 30)
+MONTH: Column[Row] = Column("$/month", lambda row: f"{row.choice.bill.usd_per_month:.0f}", True)
 REGION: Column[Row] = Column("region", lambda row: row.choice.config.region)
 COLUMNS: tuple[Column[Row], ...] = (
     Column("", lambda row: row.number),
@@ -60,15 +60,17 @@ COLUMNS: tuple[Column[Row], ...] = (
     MONTH,
     REGION,
     Column("GPU nodes", lambda row: f"{row.choice.cell.nodes} × {row.choice.cell.instance.name}"),
-    Column("mode", lambda row: row.choice.cell.way, importance=70),
+    Column("mode", lambda row: row.choice.cell.way),
     Column(SPOT, lambda row: _capacity(row.choice)),
-    Column(TOKENS_PER_S, lambda row: speed_cell(row.choice.cell.slowest_busy), True, 60),
-    Column(PER_MILLION, lambda row: price_cell(row.choice.usd_per_million_tokens()), True, 50),
-    Column("isolation", lambda row: row.choice.isolation, importance=55),
-    Column(MARGIN, lambda row: _margin(row.choice), True, 10),
+    Column(TOKENS_PER_S, lambda row: speed_cell(row.choice.cell.slowest_busy), True),
+    Column(PER_MILLION, lambda row: price_cell(row.choice.usd_per_million_tokens()), True),
+    Column("isolation", lambda row: row.choice.isolation),
+    Column(MARGIN, lambda row: _margin(row.choice), True),
     Column("", lambda row: row.letters),
 )
-"""From left to right; a narrow terminal lacks those with the least importance."""
+"""From left to right."""
+LEAST = (MARGIN, MONTH.head, PER_MILLION, HOUR.head, "isolation", TOKENS_PER_S, "mode")
+"""What a narrow terminal lacks first, but for prices that the user compares and what ranks the setups."""
 
 
 def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = False) -> None:
@@ -89,12 +91,9 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
     doubts = _doubts(shown)
     rows = [Row(choice, str(number) * numbered, _letters(choice, doubts)) for number, choice in enumerate(shown, 1)]
     # With a schedule, a month is not 730 hours, and it is what counts.
-    stays = {RANKED[choices.by], *([MONTH.head] if config.park else [])}
-    columns = [replace(each, importance=None) if each.head in stays else each for each in COLUMNS]
-    columns = [each for each in columns if choices.regions or each is not REGION]
-    if config.park:
-        columns = [replace(each, importance=52) if each is HOUR else each for each in columns]
-    left_out = print_table(console, columns, rows)
+    stays = {RANKED[choices.by], (MONTH if config.park else HOUR).head}
+    columns = [each for each in COLUMNS if choices.regions or each is not REGION]
+    left_out = print_table(console, columns, rows, [head for head in LEAST if head not in stays])
     hint_at_left_out(console, left_out)
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
     month = ", a month with its schedule" * (config.park is not None)

@@ -219,7 +219,7 @@ def test_each_region_has_its_best_setup_of_known_offers_at_a_price_of_its_own(ca
 @pytest.mark.slow
 def test_of_prices_that_are_close_the_one_with_less_risk_comes_first() -> None:
     """Ohio: g4dn.xlarge on spot is $0.356 with its stack, with 5–10 % reclaimed; g6f.large on demand is $0.367."""
-    small = base_stack.of_models([{"name": "llama3.2:1b"}], "us-east-2", None, TODAY).config
+    small = base_stack.of_models([{"name": "llama3.2:1b"}], "us-east-2", {}, TODAY).config
     cheapest = choose(small, ANY).fitting[0]
     assert row(cheapest)[1:] == ("g4dn.xlarge", "exclusive", "spot")
     assert (cheapest.spot_risk and cheapest.spot_risk.least_percent, cheapest.risk) == (5, 5)

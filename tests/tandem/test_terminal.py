@@ -29,6 +29,7 @@ def test_a_stack_is_found_from_a_folder_below_the_project(monkeypatch: pytest.Mo
 
 def test_a_name_with_a_slash_or_an_ending_is_a_file() -> None:
     assert stack_file("Pulumi.mps.yaml") == Path("Pulumi.mps.yaml")
+    assert stack_file("mps.yml") == Path("mps.yml")
     assert stack_file("./mps") == Path("mps")
 
 

@@ -43,18 +43,23 @@ def test_the_models_take_turns_each_with_the_conversation_from_its_side(tmp_path
     assert "Transcript: " in shown
     text = (tmp_path / "t.md").read_text()
     assert text.startswith(f"# tiny:1b (a) and tiny:1b (b)\n\n- a: `tiny:1b` at {a.url}, Ollama 0.32.15\n- b: ")
+    assert "\n- seed: 7\n- num_predict: 400\n" in text
     assert "> Be short.\n" in text
     assert "> Begin.\n" in text
     assert text.endswith("\n\n## 2. tiny:1b (b)\n\n> I am B.\n\n## 3. tiny:1b (a)\n\n> I am A.\n")
 
 
 def test_thoughts_are_neither_shown_nor_passed_on_nor_recorded(tmp_path: Path) -> None:
-    with ollama(thinking=["secret "], pieces=["Yes."]) as a, ollama(thinking=["secret"], pieces=["No."]) as b:
+    with (
+        ollama("llama2:7b", thinking=["secret "], pieces=["Yes."]) as a,
+        ollama("mistral:7b", thinking=["secret"], pieces=["No."]) as b,
+    ):
         ended = chat(a, b, tmp_path, "--turns", "3")
         heard = str([one["messages"] for server in (a, b) for one in server.requests])
     shown = ended.stdout
     assert "secret" not in heard + shown + (tmp_path / "t.md").read_text()
-    assert "(thinking)" in shown
+    # Models with different tags need no name of their server.
+    assert shown.startswith("llama2:7b\n(thinking)\nYes.\n\nmistral:7b\n(thinking)\nNo.\n")
     assert "Yes." in heard
     assert "No." in heard
 
@@ -166,11 +171,30 @@ def test_json_is_one_object_with_every_turn(tmp_path: Path) -> None:
     with ollama(thinking=["hm"], pieces=["A"]) as a, ollama(fault="stops", pieces=["B", "C"]) as b:
         ended = chat(a, b, tmp_path, "--json")
     printed = ended.json
-    assert (ended.returncode, printed["ended"]) == (1, "failed")
-    assert [(turn["speaker"], turn["text"], turn["thinking"], turn["done_reason"]) for turn in printed["turns"]] == [
-        ("a", "A", "hm", "stop"),
-        ("b", "B", "", None),
-    ]
+    assert (ended.returncode, printed.pop("why").startswith(f"b ({b.url}) ")) == (1, True)
+    said = {"model": "tiny:1b", "text": "A", "thinking": "hm", "done_reason": "stop"}
+    broken = {"speaker": "b", **said, "text": "B", "thinking": "", "done_reason": None}
+    turns = [{"speaker": "a", **said}, broken]
+    assert printed == {"ended": "failed", "transcript": str(tmp_path / "t.md"), "turns": turns}
+
+
+def test_json_and_transcript_say_how_the_conversation_and_each_turn_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    transcript = tmp_path / "t.md"
+    with ollama() as a, ollama() as b:
+        whole = chat(a, b, tmp_path, "--turns", "2", "--max-tokens", "3", "--json")
+        assert transcript.read_text().count("\n\n*truncated at --max-tokens*\n") == 2
+        transcript.unlink()
+        monkeypatch.setattr("tandem.chat.conversation.talk", interrupt)
+        stopped = chat(a, b, tmp_path, "--json")
+    assert (whole.returncode, whole.json["ended"], whole.json["why"]) == (0, "complete", "")
+    assert [turn["done_reason"] for turn in whole.json["turns"]] == ["length", "length"]
+    end = {"ended": "interrupted", "why": "interrupted", "transcript": str(transcript), "turns": []}
+    assert (stopped.returncode, stopped.json) == (130, end)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from tandem.chat import prompt, session
 from tandem.chat.screen import Screen
 from tandem.terminal import CallError
 from tests.command import Ended, call
+from tests.tandem import fake_ollama
 from tests.tandem.deployed.pretended import Clock
 from tests.tandem.deployed.reachable import Reachable, reachable, types
 from tests.tandem.fake_ollama import FakeOllama, ollama
@@ -119,7 +120,9 @@ def test_piped_text_comes_before_the_prompt_as_in_ollama_run(
 
 
 def test_json_has_the_answer_its_tokens_and_the_cost(stack: Reachable, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin(monkeypatch, 36)
+    begin(monkeypatch, 36.04)
+    monkeypatch.setattr(session, "_usd_per_hour", lambda plan: 0.512345)
+    monkeypatch.setattr(fake_ollama, "TOKEN_NS", 17_000_000)  # 1 / 0.017 s is 58.82
     ended = run(stack, "llama2:7b", "Why?", "--json")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.json == {
@@ -131,11 +134,12 @@ def test_json_has_the_answer_its_tokens_and_the_cost(stack: Reachable, monkeypat
         "thinking": "",
         "done_reason": "stop",
         "tokens": 2,
-        "tokens_per_s": 50.0,
+        "tokens_per_s": 58.8,
         "waited_s": 0.0,
         "seconds": 36.0,
-        "usd_per_hour": 0.5,
-        "usd": 0.005,
+        "usd_per_hour": 0.5123,
+        # 36.04 s of 3,600 at $0.512345
+        "usd": 0.005129,
     }
 
 

@@ -115,7 +115,9 @@ def test_a_parked_stack_is_woken_after_a_yes_and_says_how_to_park_it_again(
     parked = bill(nightly)["week"]["parked_usd_per_hour"]
     asked, *waited = ended.stderr.splitlines()
     assert re.match(question(nightly, "stack mine is parked", parked), asked)
-    assert waited[0] == "Wake it? [y/N] Waiting for llama2:7b: no GPU node yet, 0 of about 8 min"
+    [progress, *_] = waited
+    assert progress == "Wake it? [y/N] Waiting for llama2:7b: no GPU node yet, 0 of about 8 min"
+    assert ended.stderr.count("no GPU node yet") == 1, "the same line is not repeated at each look"
     assert ended.stderr.endswith(f"\nRun `tandem park {nightly.file}` to park it again.\n")
 
 
@@ -134,12 +136,17 @@ def test_without_a_terminal_only_yes_wakes_a_stack(nightly: Reachable, clock: Cl
     assert (ended.returncode, resized(nightly)) == (1, [])
     assert ended.stderr.startswith("error: stack mine is parked. Waking it takes about ")
     assert ended.stderr.endswith(". Pass --yes to wake it without a question.\n")
-    after(clock, 1, lambda: nightly.runs("llama2-7b"))
+
+    def start() -> None:
+        clock.now += 0.26
+        nightly.runs("llama2-7b")
+
+    after(clock, 1, start)
     ended = run(nightly, "Where are you?", "--yes", "--json")
     assert (ended.returncode, ended.json["text"], ended.json["waited_s"], resized(nightly)) == (
         0,
         "Here.",
-        5.0,
+        5.3,
         ["wake"],
     )
 

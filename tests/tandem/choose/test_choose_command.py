@@ -1,9 +1,11 @@
 """`tandem choose` for people and programs. Every row agrees with `tandem plan` for the same stack."""
 
+import argparse
 import json
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from sharing.models.catalogue import models
 from sharing.verdict.choices import choose
 from stacks.stack_file.judge import Judged, judge, judge_file
 from stacks.stack_file.yaml import Source
+from tandem.choose.command import as_dict
 from tandem.search import base_stack
 from tests.command import call, on_screen
 from tests.descriptions import write_description
@@ -38,7 +41,7 @@ def test_of_the_nodes_of_a_file_only_their_provisioner_is_kept(tmp_path: Path) -
     keys = {"sharing": {"mode": "exclusive"}, "gpu-nodes": nodes, "models": [{"name": "llama2:7b"}]}
     config = {"aws:region": "us-east-1", **{f"tandem:{key}": value for key, value in keys.items()}}
     file.write_text(yaml.safe_dump({"config": config}))
-    [pool] = base_stack.of_file(file, {}, None, None, TODAY).config.pools
+    [pool] = base_stack.of_file(file, {}, None, {}, TODAY).config.pools
     assert (pool.provisioner, pool.on_demand_fallback, pool.check_offers) == ("karpenter", False, True)
 
 
@@ -122,6 +125,23 @@ def test_the_error_names_the_smallest_sufficient_budget(budget: str, found: str,
     assert answered(*PAIR, "--budget", f"{float(enough[1]) - least:.2f}{period}")[0] == 1
 
 
+def test_programs_get_the_nearest_of_what_fails_only_where_nothing_fits() -> None:
+    base = base_stack.of_models([{"name": "llama2:7b"}], "us-east-1", {}, TODAY)
+    found = choose(base.config, ("spot",))
+    options = ("region", "capacity", "by", "isolation", "min_tokens_per_second")
+    parsed = argparse.Namespace(**dict.fromkeys(options))
+    nothing = replace(found, fitting=())
+    assert as_dict(base, nothing, parsed, None)["nearest_miss"]["rule"]
+    some = found.fitting[:1]
+    for group in ("fitting", "over_budget", "not_judged", "too_slow"):
+        assert as_dict(base, replace(nothing, **{group: some}), parsed, None)["nearest_miss"] is None
+    missed = replace(nothing, over_budget=some, too_slow=some)
+    for fitting, is_given in (((), True), (some, False)):
+        answer = as_dict(base, replace(missed, fitting=fitting), parsed, None)
+        for key in ("cheapest_over_budget", "fastest_too_slow"):
+            assert (answer[key] is not None) is is_given
+
+
 # Speed.
 
 
@@ -183,6 +203,7 @@ def test_a_least_speed_is_for_models_that_generate_text() -> None:
     code, _, wrong = answered("nomic-embed-text", "--min-tokens-per-second", "20")
     assert (code, wrong.count("\n")) == (2, 1)
     assert "these only embed. Leave it out." in wrong
+    assert answered("nomic-embed-text", "--capacity", "spot")[0] == 0
 
 
 # Paris, for which the tables have no price of G5, and no spot price at all.
@@ -237,7 +258,7 @@ def test_a_budget_may_be_monthly() -> None:
 def test_the_first_setup_is_written_as_a_stack_file_that_plans_without_a_warning(tmp_path: Path) -> None:
     code, text, _ = answered(*PAIR, "--budget", "2", "--write", "cheap")
     path = tmp_path / "Pulumi.cheap.yaml"
-    assert code == 0
+    assert (code, "\n\nWrote Pulumi.cheap.yaml. " in text) == (0, True)
     text = " ".join(text.split())
     assert "Wrote Pulumi.cheap.yaml. Run `tandem plan cheap` for the whole plan. It is setup 2; the first has" in text
     assert path.read_text(encoding="utf-8").startswith(

@@ -232,6 +232,7 @@ def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
         (("--allow-cidr", "10.0.0.0/8"), "private range"),
         (("--budget", "much"), "must be a number above 0"),
         (("--context", "100"), "--context: must be at least 256, not 100"),
+        (("--slots", "65"), "--slots: must be at most 64, not 65"),
         (("--hours", "8-20 Paris"), "unknown time zone 'Paris'. Did you mean Europe/Paris?"),
         (("--hours", "20-8"), "the hours 20-8 must end later than they start. Make the second number larger."),
         (("--hours", "8-8"), "the hours 8-8 must end later than they start."),

@@ -225,7 +225,9 @@ def test_the_plan_uses_the_written_description(model: Path, tmp_path: Path) -> N
     assert (served.weights_bytes, served.layers, served.max_context) == (EMBEDDING + LAYERS * BLOCK, 4, 8192)
     model.unlink()
     assert call("plan", str(stack)).returncode == 0, "the plan never reads the model"
-    json.loads((tmp_path / "me-mine-1b.json").read_text())
+    description = (tmp_path / "me-mine-1b.json").read_text()
+    assert description.startswith('{\n "'), "people read it, and compare its lines"
+    json.loads(description)
 
 
 def test_a_description_may_have_a_file_of_its_own(model: Path, tmp_path: Path) -> None:

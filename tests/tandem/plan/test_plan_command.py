@@ -147,6 +147,7 @@ def test_an_error_is_folded_in_a_terminal_and_one_line_in_a_pipe(refused: Path) 
     folded = ANSI.sub("", screen).splitlines()
     assert code == 1
     assert max(len(line) for line in folded) <= 80
+    assert {len(line) - len(line.lstrip()) for line in folded} == {0, 2, 4}, "what goes on is further in"
     piped = call("plan", refused.name, cwd=refused.parent).stdout.splitlines()
     assert piped[1].startswith("  Pulumi.refused.yaml:4:39  gpu-nodes.instance-types[0]: ")
     assert piped[1].endswith("Did you mean g4dn.metal, g4dn.xlarge or g4dn.8xlarge?")

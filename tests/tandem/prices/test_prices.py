@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from sharing.hardware.gpus import instance_types
 from tandem import price_cache
 from tests.tandem.aws.conftest import Run
 from tests.tandem.aws.emulated import Emulated
@@ -73,6 +74,9 @@ def test_prices_of_the_catalogue_are_saved(market: Emulated, tandem: Run) -> Non
     # Amazon EC2 API reference, DescribeSpotPriceHistory: Windows and SUSE have prices of their own.
     linux = {value for key, value in asked.items() if key.startswith("ProductDescription")}
     assert linux == {"Linux/UNIX", "Linux/UNIX (Amazon VPC)"}
+    # Without a start, AWS sends 90 days; without a filter, all types.
+    assert asked["StartTime"].startswith(f"{NOW:%Y-%m-%d}")
+    assert (asked["Filter.1.Name"], asked["Filter.1.Value.1"] in instance_types()) == ("instance-type", True)
     kept = json.loads(file().read_text(encoding="utf-8"))
     assert kept["on_demand"] == {"g4dn.xlarge": 0.55, "t3.medium": 0.05}
     assert kept["spot"] == {"g4dn.xlarge": {"us-east-1a": 0.3, "us-east-1b": 0.2}}
@@ -131,6 +135,8 @@ def test_saved_prices_are_shown_without_a_request(market: Emulated, tandem: Run)
     assert (code, [one["region"] for one in shown["regions"]]) == (2, ["us-east-1"])
     assert shown["regions"][0]["on_demand"] == {"g4dn.xlarge": 0.55, "t3.medium": 0.05}
     assert shown["error"].startswith("there are no prices of eu-west-1")
+    # docs/reference/exit-codes.md, "Errors with `--json`".
+    assert (shown["schema_version"], shown["problems"]) == (2, [])
     assert market.calls == []
 
 
