@@ -10,11 +10,10 @@ from typing import Any, Literal
 from tandem.bench.prompts import moments, prompt
 from tandem.bench.stream import Exchange, Sender
 from tandem.bench_results.result import Load, Row, Server
+from tandem.deployed.wire import ERROR
 
 PAUSE_AFTER_FAILURE = 0.05
 """Seconds: a server that refuses immediately is not asked a thousand times per second."""
-NEVER_ZERO = 1
-"""To Ollama, `num_predict: 0` means "without end" (seen with 0.17.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +25,6 @@ class Case:
     prompt_words: int
     loop: Literal["closed", "open"]
     level: float
-
-    @property
-    def key(self) -> tuple[int, tuple[str, ...], int, str, float]:
-        """Different for each run of a benchmark."""
-        return (self.repeat, self.endpoints, self.prompt_words, self.loop, self.level)
 
     def __str__(self) -> str:
         who = " + ".join(self.endpoints)
@@ -112,10 +106,10 @@ class Bench:
         """The body of a request."""
         return {
             "model": self._servers[endpoint].model,
-            "prompt": prompt(case.prompt_words, self._salt, *case.key, endpoint, number),
+            "prompt": prompt(case.prompt_words, self._salt, repr(case), endpoint, number),
             "stream": True,
             "options": {
-                "num_predict": max(NEVER_ZERO, self._load.output_tokens),
+                "num_predict": self._load.output_tokens,
                 "temperature": self._load.temperature,
                 "seed": self._load.seed,
             },
@@ -165,7 +159,7 @@ class _Course:
     async def _in_turn(self, side: _Side) -> None:
         while True:
             exchange = await self._ask(side, None)
-            if exchange.failure is not None or exchange.status >= 400:
+            if exchange.failure is not None or exchange.status >= ERROR:
                 await asyncio.sleep(PAUSE_AFTER_FAILURE)
 
     async def _when_due(self, side: _Side) -> None:

@@ -1,6 +1,5 @@
 """The progress and the summary of a benchmark, for the screen."""
 
-import sys
 from types import TracebackType
 
 from rich import progress as bars
@@ -58,7 +57,6 @@ class Progress:
         added = "".join(f"; {remark}" for remark in remarks)
         line = f"{self._number}/{self._runs} {self._case}: {run.seconds:.1f} s, {speed:.1f} tokens/s{added}"
         self._console.print(in_markup(line), soft_wrap=not self._console.is_terminal)
-        sys.stderr.flush()
 
 
 def show(summary: Summary) -> None:

@@ -87,7 +87,7 @@ class Sender:
         self._url, self._timeout_s = f"{url}/api/generate", timeout_s
         self._client = httpx.AsyncClient(
             headers={"accept-encoding": "identity"},
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+            limits=httpx.Limits(),  # none: without this argument, at most 100 connections
             timeout=None,  # each timer costs time: one per request, not per read
             trust_env=False,  # a proxy would distort the times
             verify=ssl.create_default_context(),  # the system's authorities, not those of certifi

@@ -7,6 +7,7 @@ replacement, and `trouble` has the reason of the last failure.
 
 import asyncio
 import os
+import weakref
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ class Forward:
 
     def __init__(self, api: Api, target: Target) -> None:
         self._api, self._target = api, target
-        self._open: set[asyncio.Task[None]] = set()
+        self._open: weakref.WeakSet[asyncio.Task[None]] = weakref.WeakSet()
         self.url = ""
         self.pod = ""
         """The pod of the last connection."""
@@ -76,7 +77,6 @@ class Forward:
         except Exception as error:
             self.trouble = f"the connection to {self.pod or self._target.name} was lost ({type(error).__name__})"
         finally:
-            self._open.discard(task)
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()

@@ -142,6 +142,6 @@ def _named(config: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]:
 def _is_address(server: object) -> bool:
     try:
         parts = urlsplit(str(server))
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False

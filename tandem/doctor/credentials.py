@@ -77,7 +77,7 @@ def _judge(case: Case, lifetime: Lifetime, who: str) -> Finding:
 
 
 def _minutes(minutes: float) -> str:
-    if minutes >= 2 * 24 * 60:
+    if minutes > 2 * 24 * 60:
         return "more than 2 days"
     return (
         f"{minutes / 60:.0f} hours" if minutes >= 180 else f"{minutes:.0f} minute{'' if round(minutes) == 1 else 's'}"
@@ -115,8 +115,6 @@ def _is_refusal(error: Exception) -> bool:
 def _lifetime_of(session: Any) -> Lifetime:
     """How long the session's credentials last, and can be renewed."""
     credentials = session.get_credentials()
-    if credentials is None:
-        return Lifetime(known=False, why="their expiry is unknown")
     method = str(credentials.method)
     if method in RENEWED:
         return Lifetime(known=True, why=f"renewed ({method})")

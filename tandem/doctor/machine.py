@@ -30,7 +30,7 @@ def check_python(case: Case) -> Iterator[Finding]:
     fix = "Delete .venv. Install Python 3.11 or later, then run `make PYTHON=python3.11 plan`."
     settings = case.project / ".venv" / "pyvenv.cfg"
     try:
-        text = settings.read_text(encoding="utf-8", errors="replace")
+        text = settings.read_text(encoding="latin-1")  # of any bytes: the folder's name may be in it
     except OSError:
         # `pulumi up` creates a missing environment (pulumi, sdk/python/toolchain/pip.go, EnsureVenv).
         text = ""

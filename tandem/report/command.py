@@ -125,18 +125,18 @@ def together(paths: Sequence[Path]) -> tuple[list[Result], list[LoadPoint]]:
 
 
 def _comparable(results: Mapping[Path, Result]) -> list[Result]:
+    paths = list(results)
     errors = [
-        f"{path} and {first} cannot be compared: {why}"
-        for first in list(results)[:1]
-        for path in list(results)[1:]
-        for why in _differences(results[first], results[path])
+        f"{path} and {paths[0]} cannot be compared: {why}"
+        for path in paths[1:]
+        for why in _differences(results[paths[0]], results[path])
     ]
     if errors:
         raise ResultError("\n".join(errors))
     often = Counter(result.label for result in results.values())
-    names = [path.stem for path in results]
+    names = [path.stem for path in paths]
     if len(set(names)) < len(names):
-        names = [str(path) for path in results]
+        names = [str(path) for path in paths]
     return [
         replace(result, label=f"{result.label} ({name})") if often[result.label] > 1 else result
         for name, result in zip(names, results.values(), strict=True)

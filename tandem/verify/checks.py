@@ -149,8 +149,8 @@ def _nodes_ready(plan: Plan, pool: GpuPool, nodes: Sequence[Object], due: int, f
 
 def _strayed(node: Object, plan: Plan, pool: GpuPool) -> bool:
     """Whether a node was created for the pool and no longer has its label."""
-    others = {other.name for other in plan.config.pools} - {pool.name}
-    return causes.mode_of(node) == pool.sharing.config_name and labels(node).get(POOL_LABEL) not in others
+    pools = {each.name for each in plan.config.pools}
+    return causes.mode_of(node) == pool.sharing.config_name and labels(node).get(POOL_LABEL) not in pools
 
 
 def _daemon(plan: Plan, pool: GpuPool, daemon: Daemon, due: int, facts: Facts) -> Check:

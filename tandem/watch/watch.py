@@ -63,7 +63,7 @@ class Look:
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
-        return {**asdict(self), "at": self.at.isoformat(timespec="seconds")}
+        return {**asdict(self), "at": self.at.isoformat()}
 
 
 def looks(

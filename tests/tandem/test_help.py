@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ def test_help_of_every_command_needs_no_extra() -> None:
     assert done.stdout.count("usage: tandem ") == len(COMMANDS)
 
 
+@cache
 def parsers() -> dict[str, Parser]:
     """All parsers of `tandem` and its verbs, by the typed words."""
     found = [each for name in COMMANDS for each in all_parsers(parser(name))]
@@ -70,6 +72,32 @@ def test_every_option_has_a_help_in_words() -> None:
         for action in each._actions:
             if not isinstance(action, argparse._SubParsersAction):
                 assert len((action.help or "").split()) > 1, (name, action.dest)
+
+
+NUMBERS = ("N", "N,N", "R,R", "T", "MS", "SECONDS", "USD", "PORT")
+"""What the help calls the value of an option that takes numbers."""
+LATER = ("region", "slots", "context")
+"""Options whose default a command adds later, because it depends on whether the user gave one."""
+
+
+def test_the_default_of_every_option_is_that_of_its_help_and_words_are_no_numbers() -> None:
+    for name, each in parsers().items():
+        formatter = each._get_formatter()
+        for action in (one for one in each._actions if not isinstance(one, argparse._SubParsersAction)):
+            what, default, shown = (name, action.dest), action.default, formatter._expand_help(action)
+            [said] = re.findall(r"\(default: ([^)]+)\)", shown) or [""]
+            if default == []:
+                assert not said or said.startswith("no "), what
+            elif said and default is not None:
+                values = default if isinstance(default, list) else [default]
+                words = ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+                assert said.strip("'").startswith(words.strip("'")), what
+            elif action.nargs != "?":
+                assert action.dest in LATER or not re.fullmatch(r"[\d.,]+", said), what
+            if action.metavar in NUMBERS and name != "tandem init":  # which asks for a number until it is one
+                assert callable(action.type), what
+                with pytest.raises(argparse.ArgumentTypeError):
+                    action.type("x")
 
 
 def test_help_is_shown_without_arguments_by_its_option_and_by_its_command() -> None:

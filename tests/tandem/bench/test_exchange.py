@@ -4,15 +4,19 @@ import asyncio
 import gc
 import io
 import re
+import ssl
 import time
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
+import httpx
 import pytest
 from rich.console import Console
 
 from tandem.bench import run, screen, stream
 from tandem.bench.measuring import _errors
+from tandem.bench.prompts import moments
 from tandem.bench.run import Bench, Case, Measured
 from tandem.bench.stream import Exchange
 from tandem.bench_results.result import Load, Row
@@ -108,6 +112,54 @@ def test_a_request_begins_when_its_connection_is_open(monkeypatch: pytest.Monkey
     with ollama() as at:
         into = asyncio.run(exchange(at.url))
     assert into.sent_ns == 2_000_000_000
+
+
+def test_nothing_of_the_client_limits_or_distorts_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise httpx has at most 100 connections, waits 5 s for a part of an answer, and uses the environment's proxy
+    (python-httpx.org/advanced: Resource Limits, Timeouts, Proxies)."""
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(httpx, "AsyncClient", lambda **options: given.update(options))
+    stream.Sender("https://h", timeout_s=1.0)
+    assert isinstance(given.pop("verify"), ssl.SSLContext)
+    assert given == {
+        "headers": {"accept-encoding": "identity"},
+        "limits": httpx.Limits(max_connections=None, max_keepalive_connections=None),
+        "timeout": None,
+        "trust_env": False,
+    }
+
+
+def test_requests_come_when_they_are_due_and_times_are_from_the_start_of_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The clock moves only while the client waits for the next request, and by 10 ms with each answer."""
+    now, pause, open_load = 5_000_000_000, asyncio.sleep, Case(1, ("a",), 8, "open", 2.0)
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        await pause(0)
+        now += round(seconds * 1e9)
+
+    async def exchange(_: stream.Sender, body: object, into: Exchange) -> None:
+        nonlocal now
+        into.sent_ns = now
+        now += 10_000_000
+        into.parts = [(now, b'{"response": "a", "done": true}')]
+
+    async def measure() -> Measured:
+        alone = Bench([server("a", "tiny:1b")], load(), "salt")
+        return await alone.measure(open_load)
+
+    monkeypatch.setattr("tandem.bench.run.time.monotonic_ns", lambda: now)
+    monkeypatch.setattr("tandem.bench.run.asyncio.sleep", sleep)
+    monkeypatch.setattr(stream.Sender, "_exchange", exchange)
+    measured = asyncio.run(measure())
+    counted = [row for row in measured.rows if row.counted]
+    due = [moment * 1e6 for moment in islice(moments(2.0, load().seed, "a", 1), 3)]
+    assert [row.scheduled_us for row in counted] == pytest.approx(due, abs=1)
+    assert all(0 <= row.sent_us - (row.scheduled_us or 0) <= 20_000 for row in counted)
+    assert [row.arrivals_us for row in counted] == [[10_000]] * 3
+    assert measured.seconds == pytest.approx(now / 1e9 - 5)
 
 
 def test_a_request_that_takes_too_long_is_an_error() -> None:

@@ -63,6 +63,57 @@ def test_a_suitable_cluster_is_fine(creation: Creation, stack: Case, monkeypatch
     assert summary("existing-cluster", stack) == [("ok", "platform suits the stack")]
 
 
+AUTO_MODE = "installs custom resource definitions that EKS Auto Mode already has"
+NO_ENTRIES = "has the authentication mode CONFIG_MAP"
+SIX = "gives pods ipv6 addresses"
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ({}, {NO_ENTRIES}),
+        ({"accessConfig": {"authenticationMode": "CONFIG_MAP"}}, {NO_ENTRIES}),
+        ({"accessConfig": {"authenticationMode": "API"}}, set()),
+        ({"accessConfig": {"authenticationMode": "API"}, "computeConfig": {"enabled": True}}, {AUTO_MODE}),
+        ({"accessConfig": {"authenticationMode": "API"}, "computeConfig": {"enabled": False}}, set()),
+        ({"accessConfig": {"authenticationMode": "API"}, "kubernetesNetworkConfig": {"ipFamily": "ipv6"}}, {SIX}),
+        ({"accessConfig": {"authenticationMode": "API"}, "kubernetesNetworkConfig": {"ipFamily": "ipv4"}}, set()),
+    ],
+)
+@pytest.mark.parametrize("is_deployed", [True, False])
+def test_what_eks_says_of_the_cluster_is_judged(
+    said: dict[str, Any], wrong: set[str], is_deployed: bool, case: Cases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys and values: EKS API reference, Cluster, AccessConfigResponse, ComputeConfigResponse."""
+    answer_with(monkeypatch, namespaces={"ollama": {"tandem/stack": "tandem-karpenter"}} if is_deployed else {})
+    place = {"vpcId": "vpc-1", "subnetIds": ["subnet-1"], "endpointPrivateAccess": is_deployed}
+    raw = {
+        "name": "platform",
+        "status": "ACTIVE",
+        "version": "1.36",
+        "endpoint": "https://api.example",
+        "certificateAuthority": {"data": ""},
+        "resourcesVpcConfig": place,
+        **said,
+    }
+    judged: list[Any] = []
+
+    def judge(network: Any, seen: Any, config: Any, *, deployed_in: str) -> Any:
+        judged.extend((network, deployed_in))
+        return [], []
+
+    monkeypatch.setattr(Case, "cluster", raw)
+    monkeypatch.setattr(Case, "account", lambda _: None)
+    monkeypatch.setattr("tandem.aws.network.read_vpc", lambda *_: None)
+    monkeypatch.setattr("tandem.doctor.existing.judge_network", judge)
+    karpenter = configured(case("karpenter"), cluster=ClusterSettings(existing=ExistingCluster(name="platform")))
+    text = "".join(one.text for one in findings("existing-cluster", karpenter))
+    assert {each for each in (AUTO_MODE, NO_ENTRIES, SIX) if each in text} == wrong
+    network, home = judged
+    assert (network.vpc, [*network.nodes], network.has_private_api) == ("vpc-1", ["subnet-1"], is_deployed)
+    assert home == ("vpc-1" if is_deployed else "")
+
+
 def test_a_wrong_network_stops_up(creation: Creation, stack: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """The subnet in the stack file does not exist."""
     make_cluster(creation)
