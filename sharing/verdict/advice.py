@@ -16,7 +16,7 @@ from sharing.hardware.gpus import Gpu, instance_types
 from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
 from sharing.modes.base import PER_MODEL
-from sharing.modes.modes import MPS_PER_MODEL, Exclusive, Mig, Mps, Sharing, every_mode
+from sharing.modes.modes import MPS_PER_MODEL, Exclusive, Mig, Mps, Sharing, TimeSlicing, every_mode
 from sharing.problems import Problem
 from sharing.stack.changes import MOST_SINGLE, Advice, changed_settings, with_room
 from sharing.stack.config import StackConfig
@@ -237,9 +237,8 @@ def _limits_per_model(search: _Search) -> Iterator[StackConfig]:
 def _per_model(search: _Search) -> list[Sharing]:
     """The settings of MPS with limits per model instead of equal ones."""
     old = search.pool.sharing
-    if not isinstance(old, Mps) or old.needs_node_daemon or MPS_PER_MODEL in search.start.compared_modes:
-        return []
-    return [old.model_copy(update={"limits": PER_MODEL})]
+    is_compared = MPS_PER_MODEL in search.start.compared_modes
+    return [] if is_compared or not isinstance(old, Mps) else [old.model_copy(update={"limits": PER_MODEL})]
 
 
 def _other_layout(search: _Search) -> Iterator[StackConfig]:
@@ -340,7 +339,7 @@ def _in_mode(search: _Search, pool: GpuPool, sharing: Sharing) -> Iterator[GpuPo
     yield _shared(pool, sharing)
     if isinstance(sharing, Mig):
         yield from (_shared(pool, each) for each in each_layout(sharing, pool.smallest.gpu))
-    elif sharing.replicas and not isinstance(sharing, Exclusive):
+    elif isinstance(sharing, TimeSlicing | Mps):
         all_on_one = max(-(-len(search.start.models_of(pool)) // pool.smallest.gpus), 2)
         yield _shared(pool, sharing.model_copy(update={"replicas": all_on_one}))
 

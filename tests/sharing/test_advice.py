@@ -72,6 +72,12 @@ def test_a_compared_mode_is_no_way_to_more_shares() -> None:
     assert problem.fix == "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`."
 
 
+def test_compared_limits_per_model_are_not_suggested() -> None:
+    whole = stack("g4dn.xlarge", Mps(), served("qwen2.5:14b", context=4096), served("qwen2.5:3b", context=4096))
+    both = (whole, replace(whole, compared_modes=frozenset({"mps-per-model"})))
+    assert [("sharing.limits: per-model",) in offers(each) for each in both] == [True, False]
+
+
 def named_modes(whole: StackConfig) -> set[str]:
     """The modes that the error about the budget suggests."""
     [problem] = judge_fully(whole).problems

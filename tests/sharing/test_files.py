@@ -102,6 +102,19 @@ def test_a_locked_file_is_refused_until_its_holder_ends(tmp_path: Path) -> None:
     lock(tmp_path / "lock").close()
 
 
+def test_a_second_writer_waits_for_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, real = lock(tmp_path / ".it.part"), fcntl.flock
+
+    def flock(file: int, how: int) -> None:
+        if not how & fcntl.LOCK_NB:
+            first.close()  # as the first writer does while the second one waits
+        real(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    write_whole(tmp_path / "it", "new")
+    assert (tmp_path / "it").read_text() == "new"
+
+
 @pytest.mark.parametrize("meanwhile", ["deleted", "replaced"])
 def test_a_lock_file_that_its_holder_deletes_while_we_open_it_is_not_used(
     meanwhile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -124,6 +124,25 @@ def test_more_models_get_more_shares_of_one_gpu() -> None:
 
 
 @pytest.mark.parametrize(
+    ("way", "type", "models", "replicas"),
+    [
+        # On one GPU: 7 shares on one node, 4 on two, 3 on three, 2 on four. 6 and 5 need two nodes, too.
+        ("timeslice", "g4dn.xlarge", 7, [7, 4, 3, 2]),
+        # On four GPUs: 20 shares on one node, 12 per node on two, 8 on three. 4 per GPU need two nodes, too.
+        ("timeslice", "g4dn.12xlarge", 18, [5, 3, 2]),
+        # MPS has 48 shares at most, and 100 models need three nodes with 34 as well.
+        ("mps", "g4dn.xlarge", 100, [34, 25]),
+        ("mps-per-model", "g4dn.xlarge", 1, [2]),
+    ],
+)
+def test_each_number_of_nodes_is_tried_once_with_the_fewest_shares(
+    way: str, type: str, models: int, replicas: list[int]
+) -> None:
+    tried = WAYS[way](pair()[:1] * models, instance(type))
+    assert [sharing.replicas for sharing in tried][: len(replicas)] == replicas
+
+
+@pytest.mark.parametrize(
     ("type", "models", "strategy", "layout"),
     [
         ("g7e.2xlarge", (weighing(40_000), weighing(10_000)), "mixed", "2x1g.24gb_1x2g.48gb"),
