@@ -199,11 +199,9 @@ def _kinds(search: _Search) -> Iterator[Iterator[StackConfig]]:
 
 def _fewer_replicas(search: _Search) -> Iterator[StackConfig]:
     old = search.pool.sharing
-    fewer: list[int | None] = [*range((old.replicas or 1) - 1, 1, -1)]
-    if isinstance(old, Mig) and old.replicas:
-        fewer.append(None)
-    if isinstance(old, Exclusive):
+    if isinstance(old, Exclusive) or not old.replicas:
         return iter(())
+    fewer = [*range(old.replicas - 1, 1, -1), *([None] if isinstance(old, Mig) else [])]
     return search.cheapest_first(_shared(search.pool, old.model_copy(update={"replicas": each})) for each in fewer)
 
 
@@ -212,19 +210,18 @@ def _needed_limits(search: _Search) -> Iterator[StackConfig]:
     the others allow; else all become as large as needed.
     """
     pool, models = search.pool, search.start.models_of(search.pool)
-    given = [place for place, each in enumerate(models) if each.given_limit_mib]
-    if not pool.sharing.needs_node_daemon or not given or not pool.offers:
+    given = {place: mib for place, each in enumerate(models) if (mib := each.given_limit_mib)}
+    if not given or not pool.sharing.needs_node_daemon:
         return
     needs = [need(each, pool.smallest.gpu) for each in models]
     enough = [*models]
-    for place in given:
-        if needs[place].bound > (models[place].given_limit_mib or 0):
+    for place, mib in given.items():
+        if needs[place].bound > mib:
             enough[place] = with_needed_limit(models[place], needs[place].bound)
     yield search.with_models({each.index: each for each in enough})
     for place in sorted(given, key=lambda place: needs[place].bound - (enough[place].given_limit_mib or 0)):
         less = with_largest_limit(place, enough, needs, pool.offers[0])
-        if (less.given_limit_mib or 0) < (enough[place].given_limit_mib or 0):
-            yield search.with_models({each.index: each for each in (*enough, less)})
+        yield search.with_models({each.index: each for each in (*enough, less)})
     least = [with_needed_limit(models[place], needs[place].bound) for place in given]
     yield search.with_models({each.index: each for each in least})
 
@@ -382,7 +379,7 @@ def _cheaper_type_and_mode(search: _Search, best: Price | None) -> Iterator[Stac
 
 def _with_one_node(search: _Search, pool: GpuPool) -> StackConfig:
     """The pool alone, at its lowest possible cost."""
-    return search.start.changed(pools=[pool.changed(min=0, desired=min(pool.desired, 1), max=1)])
+    return search.start.changed(pools=[pool.changed(desired=min(pool.desired, 1), max=1)])
 
 
 def _cheaper_capacity(search: _Search) -> Iterator[StackConfig]:

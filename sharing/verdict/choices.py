@@ -137,7 +137,7 @@ class Choices:
         if self.by != "price" or not self.fitting or self.fitting[self.proposed].isolation != "none":
             return None
         shown = self.fitting[self.proposed].rank()
-        return next((each for each in self.fitting if each.rank()[:3] <= shown[:3] and each.isolation != "none"), None)
+        return next((each for each in self.fitting if each.rank()[:3] <= shown and each.isolation != "none"), None)
 
     @property
     def offered_elsewhere(self) -> tuple[str, ...]:
@@ -315,7 +315,7 @@ def _at_each_price(tried: StackConfig, way: str, capacities: Sequence[Capacity])
     [pool] = tried.pools
     for capacity in capacities:
         judged = cell(tried.with_pool(pool.changed(capacity=capacity)), way)
-        if capacity == "spot" and len(capacities) > 1 and judged.plans and not judged.is_spot:
+        if capacity == "spot" and "on-demand" in capacities and judged.plans and not judged.is_spot:
             continue
         yield judged
         if not judged.plans:
