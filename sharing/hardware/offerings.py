@@ -91,7 +91,7 @@ def suggest_region(word: str) -> str:
     text = word.strip().lower()
     known = [name for name in names if text in re.split(r"\W+", name)] or ([text] if text in names else [])
     if not known and not near(word, places):
-        known = near(word, names, most=1)
+        known = near(word, names)
     if known:
         at = [region for region, place in places.items() if place.lower() == known[0]]
         return f"{names[known[0]]} is {' or '.join(at)}."

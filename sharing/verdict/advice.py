@@ -262,8 +262,8 @@ def _fewer_slots(search: _Search) -> Iterator[StackConfig]:
         return served.changed(slots=min(served.slots, most))
 
     for asked in search.groups():
-        high = max(served.slots for served in asked.values()) - 1
-        yield from _limited(search, asked, limited, range(1, high + 1))
+        most = max(served.slots for served in asked.values())
+        yield from _limited(search, asked, limited, range(1, most))
 
 
 def _shorter_context(search: _Search) -> Iterator[StackConfig]:

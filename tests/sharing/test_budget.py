@@ -43,6 +43,9 @@ def test_the_hours_of_the_advice_to_park_are_within_the_limit() -> None:
     [problem] = of_budget(setup(max_usd_per_month=limit))
     assert problem.fix.endswith("; or let `park` run the stack for at most 60 hours per week.")
     assert of_budget(setup(max_usd_per_month=limit, park=NIGHTS)) == []
+    # Enough for a stack that is always parked, but not for replacements of its GPU node, too.
+    [problem] = of_budget(setup(max_usd_per_month=PARKED * 730 + SYSTEM_REPLACED + 0.05))
+    assert "park" not in problem.fix
 
 
 def test_cheaper_settings_are_offered_for_a_limit_per_month_too() -> None:

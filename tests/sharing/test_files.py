@@ -85,13 +85,18 @@ def test_nothing_is_written_through_a_link_in_place_of_the_partial_file(tmp_path
 def test_the_names_in_a_folder_reach_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[os.stat_result] = []
     monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file)))
+    before = os.listdir("/dev/fd")
     keep_names(tmp_path)
+    assert os.listdir("/dev/fd") == before
     assert [os.path.samestat(one, tmp_path.stat()) for one in synced] == [True]
 
 
 def test_a_locked_file_is_refused_until_its_holder_ends(tmp_path: Path) -> None:
-    with lock(tmp_path / "lock"), pytest.raises(BlockingIOError):
-        lock(tmp_path / "lock")
+    with lock(tmp_path / "lock"):
+        before = os.listdir("/dev/fd")
+        with pytest.raises(BlockingIOError):
+            lock(tmp_path / "lock")
+        assert os.listdir("/dev/fd") == before
     lock(tmp_path / "lock").close()
     program = (
         "import os, sys; from pathlib import Path; from sharing.files import lock\n"

@@ -110,7 +110,7 @@ def test_each_figure_of_a_measurement_replaces_the_same_one_of_the_forecast(name
     assert before
     seen = {"busy_tokens_per_s": None, name: Estimate(2, 1, 3)}
     after = replace(BUSY, **seen).correct(before)  # type: ignore[arg-type]
-    assert after == replace(before, measured=frozenset({name}), **{name: Estimate(2, 1, 3)})  # type: ignore[arg-type]
+    assert after == replace(before, measured=frozenset({name}), **{name: Estimate(2, 1, 3)})
 
 
 @pytest.mark.parametrize("numbers", [(5, 6, 7), (5, 4, 4.5), (5, 0, 6), (-5, -6, 7), (5, 4, float("inf"))])

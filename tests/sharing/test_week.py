@@ -44,6 +44,7 @@ def test_the_parked_hours_of_a_week(schedule: str, wake: str, hours: float) -> N
     ("schedule", "wake", "conflicts"),
     [
         (*NIGHTS, []),
+        ("0 8 * * *", "0 8 * * *", [("wake", "has a time that `schedule` has, too: Monday 08:00")]),
         ("0 8 * * *", "0 8 * * SUN", [("wake", "has a time that `schedule` has, too: Sunday 08:00")]),
         ("5 9 31 * *", "5 9 1-31 12 *", [("wake", "has a time that `schedule` has, too: Tuesday 09:05")]),
         (

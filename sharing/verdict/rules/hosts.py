@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from sharing.fit import host
 from sharing.fit.node_pods import NodePod, on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.fit.prompt_cache import STEP_MIB, enough_mib, slow_copies, state_mib
-from sharing.hardware.gpus import InstanceType, instance_types
+from sharing.hardware import offerings
+from sharing.hardware.gpus import InstanceType
 from sharing.hardware.system_instances import SystemType, system_types
 from sharing.models.served import ServedModel
 from sharing.problems import Problem, counted
@@ -14,7 +15,6 @@ from sharing.stack.config import StackConfig
 from sharing.stack.pools import NODE_CPU_MILLIS, POD_CPU_MILLIS, GpuPool
 from sharing.verdict.features import find_system_pods
 
-FEWER = "Use fewer models per node."
 PAGE = "open-webui"
 """Name of the page's pod in `data/node_pods.csv`."""
 
@@ -136,18 +136,17 @@ def _smaller_caches(config: StackConfig, pool: GpuPool, node: InstanceType) -> s
 
 
 def _larger(config: StackConfig, pool: GpuPool, node: InstanceType, needs: list[int]) -> str:
-    """The smallest type with the same GPUs that has enough room."""
+    """The cheapest type of the region with the same GPUs that has enough room."""
     others = len(on_gpu_node(config, pool))
-    roomy = [
+    roomy = (
         each
-        for each in instance_types().values()
+        for each in offerings.cheapest_first(config.region, config.book)
         if (each.gpu, each.gpus, each.arch) == (node.gpu, node.gpus, node.arch)
         and each.vcpu * 1000 >= _cpu_millis(len(needs))
         and each.max_pods >= len(needs) + others
         and not _missing_mib(config, pool, each, needs)
-    ]
-    best = min(roomy, key=lambda each: (each.memory_mib, each.vcpu), default=None)
-    return f"Write {best.name} instead." if best else FEWER
+    )
+    return next((f"Write {each.name} instead." for each in roomy), "Use fewer models per node.")
 
 
 def _overfull(config: StackConfig, kinds: list[SystemType]) -> str:
@@ -193,16 +192,13 @@ def _unplaced(pods: Sequence[NodePod], nodes: int, room: int, bound: str, zones:
 
 
 def _roomier(config: StackConfig, kinds: list[SystemType]) -> str:
-    """The cheapest fix: more nodes or another type."""
+    """The cheapest fix: one more node, or another type."""
     highest, nodes = max(kind.usd_per_hour for kind in kinds), config.cluster.system_nodes.count
     offers = [
-        (count * highest, f"Write `count: {count}`.")
-        for count in range(nodes + 1, 2 * nodes + 2)
-        if not _overfull(_with_system_nodes(config, count), kinds)
-    ]
-    offers += [
         (nodes * kind.usd_per_hour, f"Write `instance-types: [{kind.name}]`.")
         for kind in system_types().values()
         if kind.arch == kinds[0].arch and not _overfull(config, [kind])
     ]
+    if not _overfull(_with_system_nodes(config, nodes + 1), kinds):
+        offers.append(((nodes + 1) * highest, f"Write `count: {nodes + 1}`."))
     return min(offers)[1]
