@@ -88,7 +88,7 @@ class Choice:
             return 0
         return self.spot_risk.least_percent if self.spot_risk else 100
 
-    def rank(self, by: By = "price") -> tuple[bool, float, float, int, str]:
+    def rank(self, by: By = "price") -> tuple[bool, float, float, int]:
         """Sort key: known prices first; the best; of equal ones the cheaper or faster; then the order of `WAYS`."""
         # Of a month, in which the schedule of `park` counts.
         usd = round(self.bill.usd_per_month, 6)
@@ -99,7 +99,7 @@ class Choice:
             "tokens": (slowness, usd),
             "per-token": (round(per_token.value, 6) if per_token else inf, usd),
         }
-        return bool(self.bill.unpriced), *best[by], [*WAYS].index(self.cell.way), self.cell.instance.name
+        return bool(self.bill.unpriced), *best[by], [*WAYS].index(self.cell.way)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

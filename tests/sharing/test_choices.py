@@ -14,6 +14,7 @@ from sharing.modes.modes import TimeSlicing
 from sharing.stack.config import StackConfig
 from sharing.stack.park import ParkSettings
 from sharing.stack.pools import Capacity
+from sharing.verdict import choices
 from sharing.verdict.choices import Choice, Choices, choose
 from sharing.verdict.matrix import trials
 from tandem.search import base_stack
@@ -41,14 +42,25 @@ WANTED: dict[str, tuple[StackConfig, Sequence[Capacity]]] = {
     "unknown-version": (replace(TWO, kubernetes="1.2"), ["spot"]),
 }
 FIRST, LAST = 8, 2
+SOME = (
+    *("g4dn.xlarge", "g4dn.12xlarge", "g5.xlarge", "g6.xlarge", "g6e.xlarge", "g6f.large"),
+    *("g7e.2xlarge", "p4d.24xlarge"),
+)
+
+
+@pytest.fixture(autouse=True)
+def fewer_types(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One type of most kinds is enough for the quick tests, and takes a fifth of the time."""
+    if not request.node.get_closest_marker("slow"):
+        monkeypatch.setattr(choices, "instance_types", lambda: {name: instance(name) for name in SOME})
 
 
 def shown(found: Choices) -> Iterator[str]:
     """The first and the last of the setups found, and their number."""
     for kind in ("fitting", "over_budget", "not_judged"):
-        choices: tuple[Choice, ...] = getattr(found, kind)
-        yield f"{kind}: {len(choices)}"
-        for choice in (*choices[:FIRST], *choices[FIRST:][-LAST:]):
+        setups: tuple[Choice, ...] = getattr(found, kind)
+        yield f"{kind}: {len(setups)}"
+        for choice in (*setups[:FIRST], *setups[FIRST:][-LAST:]):
             nodes, *words = row(choice)
             facts = [choice.isolation, f"${choice.bill.usd_per_hour:.4f}", f"{choice.tightest.room:,.0f} MiB left"]
             yield f"  {nodes} × {' '.join(words)}: {', '.join([*facts, *choice.doubts])}"
