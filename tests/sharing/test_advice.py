@@ -18,6 +18,7 @@ from sharing.modes.modes import Exclusive, Mig, Mps, TimeSlicing, mode_names, sw
 from sharing.stack.changes import Advice
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
+from sharing.verdict.advice import advise
 from sharing.verdict.full import judge_fully
 from sharing.verdict.quick import judge_quickly
 from tests.sharing.builders import (
@@ -383,6 +384,13 @@ def test_models_that_break_different_bounds_are_different_problems_with_one_advi
     assert first.startswith("models[0]: own (6,000 MiB with its margin) cannot fit its share of 3,840 MiB (mps on T4)")
     assert "Write `sharing.replicas: 2` ($" in first
     assert second.endswith("Apply the fix for models[0].")
+
+
+def test_four_of_the_changes_that_help_are_offered() -> None:
+    whole = stack("g4dn.xlarge", Mps(replicas=4), weighing(6_000), weighing(4_000))
+    every = advise(whole, judge_quickly(whole), whole.pools[0], most=None)
+    assert len(every) > 4
+    assert advice(whole) == every[:4]
 
 
 def test_models_that_break_the_same_bound_are_named_and_counted() -> None:

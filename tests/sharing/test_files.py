@@ -74,6 +74,18 @@ def test_a_file_that_another_process_changed_meanwhile_is_not_overwritten(tmp_pa
     assert path.read_text() == "new"
 
 
+def test_a_failed_write_is_reported_also_if_the_partial_file_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: object) -> None:
+        (tmp_path / ".it.part").unlink()
+        full_disk()
+
+    monkeypatch.setattr(os, "fsync", lose)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(tmp_path / "it", "new")
+
+
 def test_nothing_is_written_through_a_link_in_place_of_the_partial_file(tmp_path: Path) -> None:
     (tmp_path / "private").write_text("mine")
     (tmp_path / ".it.part").symlink_to(tmp_path / "private")

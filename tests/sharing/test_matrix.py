@@ -170,3 +170,5 @@ def test_models_that_no_slice_holds_are_the_reason() -> None:
     too_large = setup(models=tenants(weighing(200_000)), pools=(pool(volume_gib=400),))
     [cell] = cells(too_large, types=["g7e.2xlarge"], ways=["mig-single"], provisioners=["node-group"])
     assert cell.broken == MODELS_FIT
+    assert cell.problem
+    assert cell.problem.path == "models[0]"
