@@ -89,7 +89,9 @@ def test_a_limit_per_hour_below_the_parked_cost_is_one_error() -> None:
     assert problem.rule == f"is less than the stack costs even while it is parked: ${PARKED:.4f} per hour"
     # While nodes are replaced: `small stack` in cost.yaml.
     assert problem.fix == "Write `budget.max-usd-per-hour: 0.86`. Only `pulumi destroy` ends all costs."
-    for limit in (0.2, 0.42):
+    week = cost(setup(park=NIGHTS)).week
+    assert week
+    for limit in (week.parked_usd_per_hour, 0.42):
         [problem] = of_budget(setup(park=NIGHTS, max_usd_per_hour=limit))
         assert problem.rule.startswith("is less than the stack costs: $0.4293 per hour")
     assert of_budget(setup(park=NIGHTS, max_usd_per_hour=0.86)) == []

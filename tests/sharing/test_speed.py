@@ -137,6 +137,14 @@ def test_the_first_token_follows_a_prompt_of_500_tokens() -> None:
     assert long == pytest.approx(short, rel=0.05)
 
 
+def test_the_first_token_takes_the_time_of_its_prompt_and_of_a_token() -> None:
+    """A prompt takes a time for each of its tokens: of two, one twice as long, what is left is the time of a token."""
+    short, long = (of(served("llama3.1:8b", context=context), "t4", Exclusive(), 1) for context in (250, 500))
+    for end in ("value", "low", "high"):
+        left = 2 * getattr(short.first_token_ms, end) - getattr(long.first_token_ms, end)
+        assert left == pytest.approx(1000 / long.tokens_per_s.value, rel=0.02)
+
+
 def test_ranges_are_wider_where_the_layers_take_most_of_the_time() -> None:
     """A model of 0.6 billion weights on an H100, and one of 70 billion."""
     small, large = (
