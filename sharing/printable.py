@@ -53,7 +53,7 @@ def address(text: str) -> str:
     up to the last `@` is hidden.
     """
     hidden = re.sub(r"^(.*?:/+)?.*@", r"\1…@", text, flags=re.DOTALL)
-    return re.sub(r"(\?.|#[^?]*=).*", lambda match: f"{match[0][0]}…", hidden, count=1, flags=re.DOTALL)
+    return re.sub(r"(\?.|#[^?]*=).*", lambda match: f"{match[0][0]}…", hidden, flags=re.DOTALL)
 
 
 def as_json(value: object, *, indent: int | None = None) -> str:

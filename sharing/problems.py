@@ -158,16 +158,16 @@ def foreign_letters(text: str) -> str:
     return ", ".join(f"U+{ord(char):04X} {unicodedata.name(char, 'UNNAMED')}" for char in letters[:3])
 
 
-def near(word: str, known: Iterable[str], most: int = 3) -> list[str]:
-    """The known words that `word` was probably meant to be, best first."""
+def near(word: str, known: Iterable[str]) -> list[str]:
+    """The known words that `word` was probably meant to be, three at most, best first."""
     names = list(known)
     folded = {name.lower(): name for name in names}
     plain = unicodedata.normalize("NFKC", word).strip().lower().replace("_", "-")
     if plain in folded:
         return [folded[plain]]
-    close = difflib.get_close_matches(plain, list(folded), n=most, cutoff=0.6)
+    close = difflib.get_close_matches(plain, list(folded))
     stems = [name for name in folded if plain and name.split(":")[0] == plain.split(":")[0] and name not in close]
-    return [folded[name] for name in (close + stems)[:most]]
+    return [folded[name] for name in (close + stems)[:3]]
 
 
 def ask_for(names: Iterable[str]) -> str:

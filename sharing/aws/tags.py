@@ -77,7 +77,6 @@ def judge_tags(given: Mapping[str, Mapping[str, str]], added: Collection[str]) -
         for key, value in tags.items():
             if wrong := _wrong_key(key):
                 yield Problem(f"{path}.{key}", "", *wrong)
-                continue
             if problem := _judge_value(f"{path}.{key}", value):
                 yield problem
             other, home = spelled.setdefault(key.lower(), (key, path))

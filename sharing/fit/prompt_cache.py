@@ -47,7 +47,7 @@ def copies_seconds(served: ServedModel) -> float:
     return 2 * state_mib(served) / COPIED_MIB_PER_SECOND
 
 
-def read_seconds(served: ServedModel, gpu: Gpu, part: float = 1.0) -> float | None:
+def read_seconds(served: ServedModel, gpu: Gpu, part: float) -> float | None:
     """How long the same conversation takes as a new prompt, on a `part` of the GPU; None if nobody measured it."""
     speed = gpu_speeds().get(gpu.name)
     if speed is None or not speed.readings:

@@ -109,7 +109,7 @@ def alike(names: Sequence[str], owner: str = "") -> list[InstanceType]:
 def smallest_types(gpu: Gpu) -> list[str]:
     """The type of node with the fewest of these GPUs, then the least RAM; empty if no type has one."""
     with_it = [kind for kind in instance_types().values() if kind.gpu == gpu]
-    return [kind.name for kind in sorted(with_it, key=lambda kind: (kind.gpus, kind.memory_mib, kind.name))[:1]]
+    return [kind.name for kind in sorted(with_it, key=lambda kind: (kind.gpus, kind.memory_mib))[:1]]
 
 
 def _instance_type(row: tables.Row) -> InstanceType:

@@ -1,8 +1,9 @@
 """MIG: the slices that a GPU can be partitioned into, from `data/mig_profiles.csv`, and which combinations fit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 from sharing import tables
 from sharing.hardware.gpus import Gpu, gpus
@@ -170,21 +171,10 @@ def reduced(layout: Layout, gpu: Gpu) -> Layout:
 def layouts(gpu: Gpu) -> tuple[Layout, ...]:
     """Useful layouts of `gpu`: plain profiles that fill it; the most slices first, equal slices before mixed ones."""
     plain = [profile for profile in profiles(gpu).values() if profile.is_plain]
-    full = [layout for layout in _combinations(plain, gpu) if _is_full(layout, plain, gpu)]
+    counts = product(*([*range(profile.most), profile.most] for profile in plain))
+    every = (tuple((profile, count) for profile, count in zip(plain, each, strict=True) if count) for each in counts)
+    full = [layout for layout in every if layout and fits(layout, gpu) and _is_full(layout, plain, gpu)]
     return tuple(sorted(full, key=lambda layout: (-sum(count for _, count in layout), len(layout), name(layout))))
-
-
-def _combinations(plain: Sequence[Profile], gpu: Gpu) -> Iterator[Layout]:
-    if not plain:
-        yield ()
-        return
-    first, rest = plain[0], plain[1:]
-    for others in _combinations(rest, gpu):
-        yield others
-        count = 1
-        while fits(layout := ((first, count), *others), gpu):
-            yield layout
-            count += 1
 
 
 def _is_full(layout: Layout, plain: Sequence[Profile], gpu: Gpu) -> bool:

@@ -75,7 +75,7 @@ def nearest_of(types: Collection[str], region: str) -> str | None:
     ]
     if here is None or not others:
         return None
-    return min(others, key=lambda place: (_angle(here, _places()[place]), place))
+    return min(others, key=lambda place: _angle(here, _places()[place]))
 
 
 def regions_beside(region: str) -> list[str]:
@@ -91,7 +91,7 @@ def suggest_region(word: str) -> str:
     text = word.strip().lower()
     known = [name for name in names if text in re.split(r"\W+", name)] or ([text] if text in names else [])
     if not known and not near(word, places):
-        known = near(word, names, most=1)
+        known = near(word, names)
     if known:
         at = [region for region, place in places.items() if place.lower() == known[0]]
         return f"{names[known[0]]} is {' or '.join(at)}."
@@ -107,7 +107,7 @@ def sells_gpus(region: str) -> bool:
 def cheapest_first(region: str, book: Book | None = None) -> Iterator[InstanceType]:
     """The types of the catalogue that the region is not known to lack, by on-demand price of a node there."""
     here = [kind for kind in instance_types().values() if offered(kind.name, region, book) != "no"]
-    return iter(sorted(here, key=lambda kind: (on_demand(kind.name, region, book).usd_per_hour, kind.name)))
+    return iter(sorted(here, key=lambda kind: on_demand(kind.name, region, book).usd_per_hour))
 
 
 def examples(names: Iterable[str], region: str, book: Book | None = None, most: int = 2) -> str:

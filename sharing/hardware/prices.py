@@ -148,11 +148,11 @@ def _unlisted(price: Price) -> Price:
 
 def _advised(instance_type: str, book: Book) -> Price | None:
     """An estimate of the spot price. A saving of 0 or less is no guide: retired types have it, too."""
-    saving = book.advice[instance_type].savings_percent if book.advice and instance_type in book.advice else 0
-    if saving <= 0 or instance_type not in book.on_demand:
+    advice = (book.advice or {}).get(instance_type)
+    if advice is None or advice.savings_percent <= 0 or instance_type not in book.on_demand:
         return None
-    usd = round(book.on_demand[instance_type] * (100 - saving) / 100, 5)
-    note = f"estimate: the Spot Advisor's mean saving of {saving} %"
+    usd = round(book.on_demand[instance_type] * (100 - advice.savings_percent) / 100, 5)
+    note = f"estimate: the Spot Advisor's mean saving of {advice.savings_percent} %"
     return replace(book.price(usd), date=book.advised.isoformat(), note=note)
 
 

@@ -61,7 +61,7 @@ def bytes_read(served: ModelInEngine, tokens: float) -> float:
         return 0.0
     own = model.layers - model.shared_kv_layers - model.recurrent_layers
     # Layers that read another layer's cache have windows as often as the others.
-    windowed = model.swa_layers * (1 + model.shared_kv_layers / own) if own else 0.0
+    windowed = model.swa_layers and model.swa_layers * (1 + model.shared_kv_layers / own)
     full = model.layers - model.recurrent_layers - windowed
     values = full * tokens * values_per_token(model) + windowed * min(tokens, model.swa_window) * _swa_values(model)
     return values * served.kv_type.bytes_per_value + model.recurrent_state_bytes

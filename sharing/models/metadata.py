@@ -364,7 +364,7 @@ def _sizes(facts: _Facts) -> tuple[int, int, int]:
     inline = sum(each.bytes for each in tensors if each.name.startswith(PROJECTOR_PREFIXES))
     unused = UNUSED_PREFIXES if facts.architecture not in RECURRENT_WITHOUT_FORWARD else (*UNUSED_PREFIXES, "mtp.")
     weights = sum(each.bytes for each in tensors if not each.name.startswith((*PROJECTOR_PREFIXES, *unused)))
-    if not 0 < weights <= MOST_BYTES:
+    if not weights or weights > MOST_BYTES:
         raise UnclearModelError(f"Its tensors have {weights:,} bytes, outside of 1 to {MOST_BYTES:,}. {AGAIN}")
     # A tied embedding is loaded twice, so the GPU has it as well. An encoder without output loads it once.
     is_untied = "output.weight" in facts.tensors or (

@@ -39,7 +39,7 @@ def server_environment(served: ModelInEngine) -> dict[str, str]:
 
 def has_checkpoints(served: ModelInEngine) -> bool:
     """Whether the engine makes checkpoints: only if state cannot be rolled back (llama.cpp server-context.cpp)."""
-    return not served.model.encoder and checkpoint_bytes(served) > 0
+    return not served.model.encoder and bool(checkpoint_bytes(served))
 
 
 def checkpoints(served: ModelInEngine) -> int:

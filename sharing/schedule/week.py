@@ -29,7 +29,7 @@ DAYS_PER_WEEK = 7
 ONE_DAY = datetime.timedelta(days=1)
 DAYS_PER_YEAR = 366
 UNKNOWN_ZONE = "unknown time zone"
-NOT_EVERYWHERE = frozenset({"Factory", "build/etc/localtime", "localtime", "posixrules"})
+NOT_EVERYWHERE = frozenset({"Factory", "build/etc/localtime", "localtime"})
 """Files that some machines have among the time zones of the IANA database, without being names of it."""
 
 

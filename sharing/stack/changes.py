@@ -28,10 +28,10 @@ class Advice:
     usd_per_hour: float | None
     """The cost of the entire stack after the change; None if it is unknown."""
     usd_per_month: float | None
-    is_priced: bool = True
+    is_priced: bool
     """Whether GPU prices of this region are known; otherwise they are those of another region, or estimates."""
 
-    loses_limits: bool = False
+    loses_limits: bool
     """Whether nothing limits the memory of a model after it, although the file asks for limits that fit each model."""
 
     @property

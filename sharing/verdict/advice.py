@@ -16,7 +16,7 @@ from sharing.hardware.gpus import Gpu, instance_types
 from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
 from sharing.modes.base import PER_MODEL
-from sharing.modes.modes import MPS_PER_MODEL, Exclusive, Mig, Mps, Sharing, every_mode
+from sharing.modes.modes import MPS_PER_MODEL, Exclusive, Mig, Mps, Sharing, TimeSlicing, every_mode
 from sharing.problems import Problem
 from sharing.stack.changes import MOST_SINGLE, Advice, changed_settings, with_room
 from sharing.stack.config import StackConfig
@@ -199,11 +199,9 @@ def _kinds(search: _Search) -> Iterator[Iterator[StackConfig]]:
 
 def _fewer_replicas(search: _Search) -> Iterator[StackConfig]:
     old = search.pool.sharing
-    fewer: list[int | None] = [*range((old.replicas or 1) - 1, 1, -1)]
-    if isinstance(old, Mig) and old.replicas:
-        fewer.append(None)
-    if isinstance(old, Exclusive):
+    if isinstance(old, Exclusive) or not old.replicas:
         return iter(())
+    fewer = [*range(old.replicas - 1, 1, -1), *([None] if isinstance(old, Mig) else [])]
     return search.cheapest_first(_shared(search.pool, old.model_copy(update={"replicas": each})) for each in fewer)
 
 
@@ -212,19 +210,18 @@ def _needed_limits(search: _Search) -> Iterator[StackConfig]:
     the others allow; else all become as large as needed.
     """
     pool, models = search.pool, search.start.models_of(search.pool)
-    given = [place for place, each in enumerate(models) if each.given_limit_mib]
-    if not pool.sharing.needs_node_daemon or not given or not pool.offers:
+    given = {place: mib for place, each in enumerate(models) if (mib := each.given_limit_mib)}
+    if not given or not pool.sharing.needs_node_daemon:
         return
     needs = [need(each, pool.smallest.gpu) for each in models]
     enough = [*models]
-    for place in given:
-        if needs[place].bound > (models[place].given_limit_mib or 0):
+    for place, mib in given.items():
+        if needs[place].bound > mib:
             enough[place] = with_needed_limit(models[place], needs[place].bound)
     yield search.with_models({each.index: each for each in enough})
     for place in sorted(given, key=lambda place: needs[place].bound - (enough[place].given_limit_mib or 0)):
         less = with_largest_limit(place, enough, needs, pool.offers[0])
-        if (less.given_limit_mib or 0) < (enough[place].given_limit_mib or 0):
-            yield search.with_models({each.index: each for each in (*enough, less)})
+        yield search.with_models({each.index: each for each in (*enough, less)})
     least = [with_needed_limit(models[place], needs[place].bound) for place in given]
     yield search.with_models({each.index: each for each in least})
 
@@ -237,9 +234,8 @@ def _limits_per_model(search: _Search) -> Iterator[StackConfig]:
 def _per_model(search: _Search) -> list[Sharing]:
     """The settings of MPS with limits per model instead of equal ones."""
     old = search.pool.sharing
-    if not isinstance(old, Mps) or old.needs_node_daemon or MPS_PER_MODEL in search.start.compared_modes:
-        return []
-    return [old.model_copy(update={"limits": PER_MODEL})]
+    is_compared = MPS_PER_MODEL in search.start.compared_modes
+    return [] if is_compared or not isinstance(old, Mps) else [old.model_copy(update={"limits": PER_MODEL})]
 
 
 def _other_layout(search: _Search) -> Iterator[StackConfig]:
@@ -266,8 +262,8 @@ def _fewer_slots(search: _Search) -> Iterator[StackConfig]:
         return served.changed(slots=min(served.slots, most))
 
     for asked in search.groups():
-        high = max(served.slots for served in asked.values()) - 1
-        yield from _limited(search, asked, limited, range(1, high + 1))
+        most = max(served.slots for served in asked.values())
+        yield from _limited(search, asked, limited, range(1, most))
 
 
 def _shorter_context(search: _Search) -> Iterator[StackConfig]:
@@ -340,7 +336,7 @@ def _in_mode(search: _Search, pool: GpuPool, sharing: Sharing) -> Iterator[GpuPo
     yield _shared(pool, sharing)
     if isinstance(sharing, Mig):
         yield from (_shared(pool, each) for each in each_layout(sharing, pool.smallest.gpu))
-    elif sharing.replicas and not isinstance(sharing, Exclusive):
+    elif isinstance(sharing, TimeSlicing | Mps):
         all_on_one = max(-(-len(search.start.models_of(pool)) // pool.smallest.gpus), 2)
         yield _shared(pool, sharing.model_copy(update={"replicas": all_on_one}))
 
@@ -383,7 +379,7 @@ def _cheaper_type_and_mode(search: _Search, best: Price | None) -> Iterator[Stac
 
 def _with_one_node(search: _Search, pool: GpuPool) -> StackConfig:
     """The pool alone, at its lowest possible cost."""
-    return search.start.changed(pools=[pool.changed(min=0, desired=min(pool.desired, 1), max=1)])
+    return search.start.changed(pools=[pool.changed(desired=min(pool.desired, 1), max=1)])
 
 
 def _cheaper_capacity(search: _Search) -> Iterator[StackConfig]:

@@ -88,7 +88,7 @@ class Choice:
             return 0
         return self.spot_risk.least_percent if self.spot_risk else 100
 
-    def rank(self, by: By = "price") -> tuple[bool, float, float, int, str]:
+    def rank(self, by: By = "price") -> tuple[bool, float, float, int]:
         """Sort key: known prices first; the best; of equal ones the cheaper or faster; then the order of `WAYS`."""
         # Of a month, in which the schedule of `park` counts.
         usd = round(self.bill.usd_per_month, 6)
@@ -99,7 +99,7 @@ class Choice:
             "tokens": (slowness, usd),
             "per-token": (round(per_token.value, 6) if per_token else inf, usd),
         }
-        return bool(self.bill.unpriced), *best[by], [*WAYS].index(self.cell.way), self.cell.instance.name
+        return bool(self.bill.unpriced), *best[by], [*WAYS].index(self.cell.way)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ class Choices:
         if self.by != "price" or not self.fitting or self.fitting[self.proposed].isolation != "none":
             return None
         shown = self.fitting[self.proposed].rank()
-        return next((each for each in self.fitting if each.rank()[:3] <= shown[:3] and each.isolation != "none"), None)
+        return next((each for each in self.fitting if each.rank()[:3] <= shown and each.isolation != "none"), None)
 
     @property
     def offered_elsewhere(self) -> tuple[str, ...]:
@@ -320,7 +320,7 @@ def _at_each_price(tried: StackConfig, way: str, capacities: Sequence[Capacity])
     [pool] = tried.pools
     for capacity in capacities:
         judged = cell(tried.with_pool(pool.changed(capacity=capacity)), way)
-        if capacity == "spot" and len(capacities) > 1 and judged.plans and not judged.is_spot:
+        if capacity == "spot" and "on-demand" in capacities and judged.plans and not judged.is_spot:
             continue
         yield judged
         if not judged.plans:

@@ -156,9 +156,9 @@ def cheapest(cells: Collection[Cell], capacity: str) -> Cell | None:
     """The valid cell with the lowest price for GPU nodes, `spot` or `on-demand`; None if there is none."""
     if capacity == "spot":
         priced = [cell for cell in cells if cell.plans and cell.is_spot]
-        return min(priced, key=lambda cell: (cell.usd_per_hour, cell.instance.name), default=None)
+        return min(priced, key=lambda cell: cell.usd_per_hour, default=None)
     planned = [cell for cell in cells if cell.plans]
-    return min(planned, key=lambda cell: (cell.on_demand_usd_per_hour, cell.instance.name), default=None)
+    return min(planned, key=lambda cell: cell.on_demand_usd_per_hour, default=None)
 
 
 def trials(config: StackConfig, instance: InstanceType, way: str, provisioner: Provisioner) -> Iterator[StackConfig]:

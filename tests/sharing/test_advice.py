@@ -18,6 +18,7 @@ from sharing.modes.modes import Exclusive, Mig, Mps, TimeSlicing, mode_names, sw
 from sharing.stack.changes import Advice
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
+from sharing.verdict.advice import advise
 from sharing.verdict.full import judge_fully
 from sharing.verdict.quick import judge_quickly
 from tests.sharing.builders import (
@@ -70,6 +71,12 @@ def test_a_compared_mode_is_no_way_to_more_shares() -> None:
     assert "`sharing.mode: timeslice`" in problem.fix
     [problem] = judge_fully(replace(whole, compared_modes=frozenset({"exclusive", "timeslice"}))).problems
     assert problem.fix == "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`."
+
+
+def test_compared_limits_per_model_are_not_suggested() -> None:
+    whole = stack("g4dn.xlarge", Mps(), served("qwen2.5:14b", context=4096), served("qwen2.5:3b", context=4096))
+    both = (whole, replace(whole, compared_modes=frozenset({"mps-per-model"})))
+    assert [("sharing.limits: per-model",) in offers(each) for each in both] == [True, False]
 
 
 def named_modes(whole: StackConfig) -> set[str]:
@@ -377,6 +384,13 @@ def test_models_that_break_different_bounds_are_different_problems_with_one_advi
     assert first.startswith("models[0]: own (6,000 MiB with its margin) cannot fit its share of 3,840 MiB (mps on T4)")
     assert "Write `sharing.replicas: 2` ($" in first
     assert second.endswith("Apply the fix for models[0].")
+
+
+def test_four_of_the_changes_that_help_are_offered() -> None:
+    whole = stack("g4dn.xlarge", Mps(replicas=4), weighing(6_000), weighing(4_000))
+    every = advise(whole, judge_quickly(whole), whole.pools[0], most=None)
+    assert len(every) > 4
+    assert advice(whole) == every[:4]
 
 
 def test_models_that_break_the_same_bound_are_named_and_counted() -> None:

@@ -11,7 +11,7 @@ from sharing.stack.pools import GpuPool
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from sharing.verdict.full import judge_fully
 from sharing.verdict.rules.budget import find_wrong_limits, peak_limit
-from tests.sharing.builders import SMALL, pool, replace, setup, tenants
+from tests.sharing.builders import SMALL, listed, pool, replace, setup, tenants
 from tests.sharing.test_bill_of_a_parked_week import NIGHTS, PARKED, REPLACED, RUNNING, SYSTEM_REPLACED
 
 MONTH = 730 * RUNNING + REPLACED
@@ -43,12 +43,26 @@ def test_the_hours_of_the_advice_to_park_are_within_the_limit() -> None:
     [problem] = of_budget(setup(max_usd_per_month=limit))
     assert problem.fix.endswith("; or let `park` run the stack for at most 60 hours per week.")
     assert of_budget(setup(max_usd_per_month=limit, park=NIGHTS)) == []
+    # Enough for a stack that is always parked, but not for replacements of its GPU node, too.
+    [problem] = of_budget(setup(max_usd_per_month=PARKED * 730 + SYSTEM_REPLACED + 0.05))
+    assert "park" not in problem.fix
 
 
 def test_cheaper_settings_are_offered_for_a_limit_per_month_too() -> None:
     two = pool(desired=2, max=2)
     [problem] = of_budget(setup(pools=(two,), models=tenants(SMALL, SMALL), max_usd_per_month=400))
     assert "Write `gpu-nodes.desired: 1` ($0.4" in problem.fix
+
+
+def test_an_error_about_the_budget_offers_the_three_cheapest_changes_of_all_pools() -> None:
+    names = ("one", "two", "three")
+    pools = tuple(listed(at, name, pool("g6.xlarge", capacity="on-demand")) for at, name in enumerate(names))
+    models = [replace(tenants(SMALL, pool=name)[0], index=at) for at, name in enumerate(names)]
+    verdict = judge_fully(setup(pools=pools, models=models, max_usd_per_hour=5.3))
+    offered = [float(usd) for usd in re.findall(r"\(\$([\d.]+) per hour\)", verdict.problems[0].fix)]
+    every = [each.usd_per_hour or 0 for name in names for each in verdict.advice[name]]
+    assert len(every) > 3
+    assert offered == pytest.approx(sorted(every)[:3], abs=0.001)
 
 
 def test_without_nodes_to_park_the_advice_has_no_hours() -> None:
@@ -75,7 +89,9 @@ def test_a_limit_per_hour_below_the_parked_cost_is_one_error() -> None:
     assert problem.rule == f"is less than the stack costs even while it is parked: ${PARKED:.4f} per hour"
     # While nodes are replaced: `small stack` in cost.yaml.
     assert problem.fix == "Write `budget.max-usd-per-hour: 0.86`. Only `pulumi destroy` ends all costs."
-    for limit in (0.2, 0.42):
+    week = cost(setup(park=NIGHTS)).week
+    assert week
+    for limit in (week.parked_usd_per_hour, 0.42):
         [problem] = of_budget(setup(park=NIGHTS, max_usd_per_hour=limit))
         assert problem.rule.startswith("is less than the stack costs: $0.4293 per hour")
     assert of_budget(setup(park=NIGHTS, max_usd_per_hour=0.86)) == []

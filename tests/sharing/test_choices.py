@@ -14,6 +14,7 @@ from sharing.modes.modes import TimeSlicing
 from sharing.stack.config import StackConfig
 from sharing.stack.park import ParkSettings
 from sharing.stack.pools import Capacity
+from sharing.verdict import choices
 from sharing.verdict.choices import Choice, Choices, choose
 from sharing.verdict.matrix import trials
 from tandem.search import base_stack
@@ -41,14 +42,25 @@ WANTED: dict[str, tuple[StackConfig, Sequence[Capacity]]] = {
     "unknown-version": (replace(TWO, kubernetes="1.2"), ["spot"]),
 }
 FIRST, LAST = 8, 2
+SOME = (
+    *("g4dn.xlarge", "g4dn.12xlarge", "g5.xlarge", "g6.xlarge", "g6e.xlarge", "g6f.large"),
+    *("g7e.2xlarge", "p4d.24xlarge"),
+)
+
+
+@pytest.fixture(autouse=True)
+def fewer_types(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One type of most kinds is enough for the quick tests, and takes a fifth of the time."""
+    if not request.node.get_closest_marker("slow"):
+        monkeypatch.setattr(choices, "instance_types", lambda: {name: instance(name) for name in SOME})
 
 
 def shown(found: Choices) -> Iterator[str]:
     """The first and the last of the setups found, and their number."""
     for kind in ("fitting", "over_budget", "not_judged"):
-        choices: tuple[Choice, ...] = getattr(found, kind)
-        yield f"{kind}: {len(choices)}"
-        for choice in (*choices[:FIRST], *choices[FIRST:][-LAST:]):
+        setups: tuple[Choice, ...] = getattr(found, kind)
+        yield f"{kind}: {len(setups)}"
+        for choice in (*setups[:FIRST], *setups[FIRST:][-LAST:]):
             nodes, *words = row(choice)
             facts = [choice.isolation, f"${choice.bill.usd_per_hour:.4f}", f"{choice.tightest.room:,.0f} MiB left"]
             yield f"  {nodes} × {' '.join(words)}: {', '.join([*facts, *choice.doubts])}"
@@ -97,6 +109,11 @@ def test_models_are_tried_on_several_nodes_with_fewer_shares_each() -> None:
     assert not {(1, "g4dn.xlarge", "timeslice"), (3, "g4dn.xlarge", "timeslice")} & rows
     [one] = [tried.pools[0] for tried in islice(trials(four, instance("g6e.xlarge"), "timeslice", "node-group"), 1)]
     assert one.sharing == TimeSlicing(replicas=4)
+
+
+@pytest.mark.parametrize(("capacities", "offered"), [(ANY, {"on-demand"}), (["spot"], {"spot"})])
+def test_without_a_spot_price_a_setup_is_offered_once(capacities: Sequence[Capacity], offered: set[str]) -> None:
+    assert {row(choice)[3] for choice in choose(PARIS, capacities, every=False).fitting} == offered
 
 
 def test_many_models_get_no_more_shares_than_mps_has() -> None:
@@ -178,16 +195,21 @@ def test_limits_per_model_are_a_setup_only_where_equal_ones_do_not_hold_the_mode
     assert (1, "g6.xlarge", "mps") in rows
     assert (1, "g6.xlarge", "mps-per-model") not in rows
     with_limits = replace(SIZES, models=[SIZES.models[0].changed(share=Share(memory_gib=10)), SIZES.models[1]])
-    rows = {row(choice)[:3] for choice in choose(with_limits, ["spot"]).fitting}
+    limited = choose(with_limits, ["spot"]).fitting
+    rows = {row(choice)[:3] for choice in limited}
     assert (1, "g6.xlarge", "mps-per-model") in rows
     # Modes without such limits are tried without `share`.
+    assert all(bool(choice.config.models[0].share) is (row(choice)[2] == "mps-per-model") for choice in limited)
     assert {(1, "g6.xlarge", "mps"), (1, "g4dn.xlarge", "timeslice"), (2, "g4dn.xlarge", "exclusive")} <= rows
 
 
 def test_setups_that_generate_no_tokens_are_ranked_by_price_whatever_is_asked_for() -> None:
-    embedding = setup(models=tenants("nomic-embed-text:latest"))
-    by_price, by_token = (list(map(row, choose(embedding, ["spot"], by).fitting)) for by in ("price", "per-token"))
-    assert by_price == by_token
+    embedding = setup(models=tenants("nomic-embed-text:latest", "nomic-embed-text:latest"))
+    by_price, by_token = choose(embedding, ["spot"]), choose(embedding, ["spot"], "per-token")
+    assert [*map(row, by_price.fitting)] == [*map(row, by_token.fitting)]
+    # Neither is faster, and one has limits.
+    assert by_price.limited
+    assert row(by_price.limited)[1:3] == (row(by_price.fitting[by_price.proposed])[1], "mps")
 
 
 COMMERCIAL = regions_beside("us-east-1")

@@ -74,6 +74,18 @@ def test_a_file_that_another_process_changed_meanwhile_is_not_overwritten(tmp_pa
     assert path.read_text() == "new"
 
 
+def test_a_failed_write_is_reported_also_if_the_partial_file_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose(*_: object) -> None:
+        (tmp_path / ".it.part").unlink()
+        full_disk()
+
+    monkeypatch.setattr(os, "fsync", lose)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(tmp_path / "it", "new")
+
+
 def test_nothing_is_written_through_a_link_in_place_of_the_partial_file(tmp_path: Path) -> None:
     (tmp_path / "private").write_text("mine")
     (tmp_path / ".it.part").symlink_to(tmp_path / "private")
@@ -85,13 +97,18 @@ def test_nothing_is_written_through_a_link_in_place_of_the_partial_file(tmp_path
 def test_the_names_in_a_folder_reach_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[os.stat_result] = []
     monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file)))
+    before = os.listdir("/dev/fd")
     keep_names(tmp_path)
+    assert os.listdir("/dev/fd") == before
     assert [os.path.samestat(one, tmp_path.stat()) for one in synced] == [True]
 
 
 def test_a_locked_file_is_refused_until_its_holder_ends(tmp_path: Path) -> None:
-    with lock(tmp_path / "lock"), pytest.raises(BlockingIOError):
-        lock(tmp_path / "lock")
+    with lock(tmp_path / "lock"):
+        before = os.listdir("/dev/fd")
+        with pytest.raises(BlockingIOError):
+            lock(tmp_path / "lock")
+        assert os.listdir("/dev/fd") == before
     lock(tmp_path / "lock").close()
     program = (
         "import os, sys; from pathlib import Path; from sharing.files import lock\n"
@@ -100,6 +117,19 @@ def test_a_locked_file_is_refused_until_its_holder_ends(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "lock")], cwd=Path(__file__).parents[2])
     assert done.returncode == -signal.SIGKILL
     lock(tmp_path / "lock").close()
+
+
+def test_a_second_writer_waits_for_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, real = lock(tmp_path / ".it.part"), fcntl.flock
+
+    def flock(file: int, how: int) -> None:
+        if not how & fcntl.LOCK_NB:
+            first.close()  # as the first writer does while the second one waits
+        real(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    write_whole(tmp_path / "it", "new")
+    assert (tmp_path / "it").read_text() == "new"
 
 
 @pytest.mark.parametrize("meanwhile", ["deleted", "replaced"])

@@ -106,8 +106,11 @@ def test_the_cheapest_is_a_planned_cell_with_a_price_for_that_capacity() -> None
 
 def test_the_stacks_budget_and_pool_are_ignored() -> None:
     [old] = PAIR.pools
-    poor = replace(PAIR, max_usd_per_hour=0.01, pools=(replace(old, instance_types=("g4ad.xlarge",), desired=0),))
-    assert [cell.plans for cell in cells(poor, types=["p4d.24xlarge"], ways=["timeslice"])] == [True, True]
+    pools = (replace(old, instance_types=("g4ad.xlarge",), min=1, desired=0, max=7),)
+    poor = replace(PAIR, max_usd_per_hour=0.01, pools=pools)
+    for cell in cells(poor, types=["p4d.24xlarge"], ways=["timeslice"]):
+        assert cell.plans
+        assert (cell.pool.min, cell.pool.desired, cell.pool.max, cell.nodes) == (0, 1, 1, 1)
 
 
 def test_only_warnings_about_the_way_itself_are_reported() -> None:
@@ -121,6 +124,25 @@ def test_more_models_get_more_shares_of_one_gpu() -> None:
     three = setup(models=tenants(weighing(1_000), weighing(1_000), weighing(1_000)))
     [cell] = cells(three, types=["g4dn.xlarge"], ways=["mps"], provisioners=["node-group"])
     assert (cell.plans, cell.nodes, cell.pool.sharing.replicas) == (True, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("way", "type", "models", "replicas"),
+    [
+        # On one GPU: 7 shares on one node, 4 on two, 3 on three, 2 on four. 6 and 5 need two nodes, too.
+        ("timeslice", "g4dn.xlarge", 7, [7, 4, 3, 2]),
+        # On four GPUs: 20 shares on one node, 12 per node on two, 8 on three. 4 per GPU need two nodes, too.
+        ("timeslice", "g4dn.12xlarge", 18, [5, 3, 2]),
+        # MPS has 48 shares at most, and 100 models need three nodes with 34 as well.
+        ("mps", "g4dn.xlarge", 100, [34, 25]),
+        ("mps-per-model", "g4dn.xlarge", 1, [2]),
+    ],
+)
+def test_each_number_of_nodes_is_tried_once_with_the_fewest_shares(
+    way: str, type: str, models: int, replicas: list[int]
+) -> None:
+    tried = WAYS[way](pair()[:1] * models, instance(type))
+    assert [sharing.replicas for sharing in tried][: len(replicas)] == replicas
 
 
 @pytest.mark.parametrize(
@@ -151,3 +173,5 @@ def test_models_that_no_slice_holds_are_the_reason() -> None:
     too_large = setup(models=tenants(weighing(200_000)), pools=(pool(volume_gib=400),))
     [cell] = cells(too_large, types=["g7e.2xlarge"], ways=["mig-single"], provisioners=["node-group"])
     assert cell.broken == MODELS_FIT
+    assert cell.problem
+    assert cell.problem.path == "models[0]"

@@ -138,6 +138,15 @@ def test_windows_follow_the_pattern_of_the_engine(
             described(keys(architecture, known))
 
 
+@pytest.mark.parametrize(("layers", "weights"), [(1, 2), (512, 2**42)])
+def test_the_smallest_and_the_largest_model_are_described(layers: int, weights: int) -> None:
+    """LLAMA_MAX_LAYERS of llama.cpp; and 4 TiB, more than any model has."""
+    found = [Tensor("token_embd.weight", (WIDTH, VOCABULARY), weights - layers)]
+    found += [Tensor(f"blk.{layer}.ffn_up.weight", (WIDTH, 4), 1) for layer in range(layers)]
+    model = derive_model("mine", {**LLAMA, "llama.block_count": layers}, found, source="a test")
+    assert (model.layers, model.weights_bytes, model.weights_spread) == (layers, weights, 0)
+
+
 UNCLEAR = read_cases("unclear")
 
 

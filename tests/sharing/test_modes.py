@@ -145,24 +145,30 @@ def test_feature_discovery_labels_a_node_with_its_sharing_mode(
 
 @pytest.mark.parametrize(
     ("mode", "gpu", "shares"),
-    # Shares, memory of one, whether it is enforced, and how many pods meet on the GPU or slice.
+    # Shares, memory of one, whether it is enforced, how many pods meet on the GPU or slice, and its memory. The server
+    # of MPS takes 25 to 30 MiB of a T4 (nvidia-smi), and at most 66 MiB, of an H100.
     [
-        (Exclusive(replicas=4), T4, [(GPU, 1, 14_912, True, 1)]),
-        (TimeSlicing(replicas=3), T4, [(GPU, 3, None, False, 3)]),
+        (Exclusive(replicas=4), T4, [(GPU, 1, 14_912, True, 1, 14_912)]),
+        (TimeSlicing(replicas=3), T4, [(GPU, 3, None, False, 3, 14_912)]),
         # NVML's total, divided by the replicas.
-        (Mps(replicas=2), T4, [(GPU, 2, 7_680, True, 2)]),
-        (Mps(replicas=7), T4, [(GPU, 7, 2_194, True, 7)]),
+        (Mps(replicas=2), T4, [(GPU, 2, 7_680, True, 2, 14_912 - 30)]),
+        (Mps(replicas=7), T4, [(GPU, 7, 2_194, True, 7, 14_912 - 30)]),
         # Each pod has a limit of its own.
-        (Mps(replicas=7, limits="per-model"), T4, [(GPU, 7, None, True, 7)]),
-        (Mig(layout="all-2g.48gb"), RTX, [(GPU, 2, 47_616, True, 1)]),
+        (Mps(replicas=7, limits="per-model"), T4, [(GPU, 7, None, True, 7, 14_912 - 66)]),
+        (Mig(layout="all-2g.48gb"), RTX, [(GPU, 2, 47_616, True, 1, 47_616)]),
         # Pods that take turns on a slice have no memory of their own.
-        (Mig(layout="all-2g.48gb", replicas=3), RTX, [(GPU, 6, None, False, 3)]),
-        (BALANCED, RTX, [(SMALL, 2, 23_674, True, 1), (LARGE, 1, 47_616, True, 1)]),
+        (Mig(layout="all-2g.48gb", replicas=3), RTX, [(GPU, 6, None, False, 3, 47_616)]),
+        (BALANCED, RTX, [(SMALL, 2, 23_674, True, 1, 23_674), (LARGE, 1, 47_616, True, 1, 47_616)]),
     ],
 )
 def test_a_gpu_offers_the_shares_of_its_mode(mode: Sharing, gpu: Gpu, shares: list[tuple[object, ...]]) -> None:
     found = mode.offers(gpu)
-    assert [(one.resource, one.per_gpu, one.memory_mib, one.enforced, one.sharers) for one in found] == shares
+    assert [
+        (one.resource, one.per_gpu, one.memory_mib, one.enforced, one.sharers, one.unit_mib) for one in found
+    ] == shares
+    # Under equal limits, the plugin divides the threads, too.
+    has_part = isinstance(mode, Mps) and mode.limits == "equal"
+    assert [one.threads for one in found] == [1 / one.sharers if has_part else 1 for one in found]
 
 
 @pytest.mark.parametrize(("mode", "most"), [(TimeSlicing, 64), (Mps, 48)])

@@ -89,6 +89,7 @@ def test_a_price_is_the_regions_own_or_is_marked(region: str) -> None:
 def test_prices_of_other_sizes_are_in_the_proportions_of_us_east_1(row: dict[str, str]) -> None:
     price = prices.on_demand(row["instance_type"], row["region"])
     assert price.usd_per_hour == pytest.approx(float(row["usd_per_hour"]), rel=0.0005)
+    assert price.usd_per_hour == round(price.usd_per_hour, 5)
     assert price.note.startswith("computed from the price of ")
 
 

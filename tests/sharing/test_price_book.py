@@ -46,13 +46,28 @@ def test_a_type_that_aws_does_not_list_has_the_tables_price_with_a_note() -> Non
         ("g4dn.2xlarge", "2026-08-10", (0.3269, "2026-06-18", "", "tables")),
         ("g6.xlarge", "2026-08-10", (0.4011, "2026-06-18", "", "tables")),
         ("p5.48xlarge", "2026-08-10", None),
+        # On-demand prices without advice, with savings of 0 and of 1 %: 0.99 × 63.296; and one of 47 %: 0.53 × 0.9776.
+        ("t3.medium", "2026-08-10", None),
+        ("p5e.48xlarge", "2026-08-10", None),
+        (
+            "p5en.48xlarge",
+            "2026-08-10",
+            (62.66304, "2026-08-10", "estimate: the Spot Advisor's mean saving of 1 %", "aws"),
+        ),
+        (
+            "g6.2xlarge",
+            "2026-08-10",
+            (0.51813, "2026-08-10", "estimate: the Spot Advisor's mean saving of 47 %", "aws"),
+        ),
     ],
 )
 def test_without_the_prices_of_zones_the_newer_of_advice_and_table_counts(
     name: str, day: str, found: tuple[float, str, str, str] | None
 ) -> None:
     advice = {"g4dn.xlarge": Advice(1, 64), "p5.48xlarge": Advice(4, -62), "g6.xlarge": Advice(0, 50)}
-    on_demand = {**BOOK.on_demand, "p5.48xlarge": 55.04}
+    advice |= {"p5e.48xlarge": Advice(0, 0), "p5en.48xlarge": Advice(0, 1), "g6.2xlarge": Advice(0, 47)}
+    on_demand = {**BOOK.on_demand, "p5.48xlarge": 55.04, "g6.2xlarge": 0.9776}
+    on_demand |= {"p5e.48xlarge": 63.296, "p5en.48xlarge": 63.296}
     date = datetime.date.fromisoformat(day)
     book = replace(BOOK, on_demand=on_demand, spot={}, advice=advice, advised=date)
     seen = prices.spot(name, "us-east-1", book)

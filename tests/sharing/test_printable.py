@@ -59,7 +59,15 @@ def test_urls_in_a_text_have_no_secrets(text: str, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("bob:PW@host", "…@host"), ("a=bob:PW@host", "…@host"), ("h/?token=PW", "h/?…"), ("http://h:1/x", "http://h:1/x")],
+    [
+        ("bob:PW@host", "…@host"),
+        ("a=bob:PW@host", "…@host"),
+        ("h/?token=PW", "h/?…"),
+        ("http://h:1/x", "http://h:1/x"),
+        ("bob:P\nW@host", "…@host"),
+        ("h/?token=\nPW", "h/?…"),
+        ("h/?a=PW?b=PW", "h/?…"),
+    ],
 )
 def test_a_wrong_address_has_no_secrets_either(text: str, shown: str) -> None:
     assert address(text) == shown

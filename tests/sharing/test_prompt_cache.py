@@ -33,7 +33,7 @@ def test_a_copy_takes_the_measured_time_on_an_h100() -> None:
 @pytest.mark.parametrize(("tag", "seconds"), [("llama2:7b", 0.065), ("mistral:7b", 0.071)])
 def test_a_prompt_takes_the_measured_time_on_an_h100(tag: str, seconds: float) -> None:
     h100 = gpus()["h100"]
-    found = read_seconds(served(tag, context=621), h100)
+    found = read_seconds(served(tag, context=621), h100, 1)
     assert found == pytest.approx(seconds, rel=0.08)
     assert read_seconds(served(tag, context=621), h100, 0.5) == pytest.approx(2 * (found or 0))
 
@@ -48,6 +48,6 @@ def test_the_size_to_write_holds_two_conversations_and_no_third(tag: str) -> Non
 @pytest.mark.parametrize("tag", ["llama2:7b", "mistral:7b"])
 def test_the_table_of_the_page_is_right(tag: str) -> None:
     asked = served(tag, context=4096)
-    reads = (read_seconds(asked, gpus()[gpu]) for gpu in ("h100", "a100-80gb", "l40s", "t4"))
+    reads = (read_seconds(asked, gpus()[gpu], 1) for gpu in ("h100", "a100-80gb", "l40s", "t4"))
     times = " | ".join(f"{each:.1f} s" for each in (copies_seconds(asked), *reads))
     assert f"| `{tag}` | {ceil(2 * state_mib(asked)):,} MiB | {times} |" in PAGE.read_text(encoding="utf-8")

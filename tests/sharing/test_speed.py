@@ -14,6 +14,7 @@ from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.speed.estimate import Estimate, within
 from sharing.speed.forecast import BITS, Speed, forecast, read_per_token, weights_per_token
+from sharing.speed.gpus import gpu_speeds
 from tests.sharing.builders import served
 
 GENERATING = sorted(name for name, model in models().items() if not model.encoder)
@@ -47,6 +48,17 @@ def test_bits_per_weight_are_those_of_llama_cpp() -> None:
     mixtures |= {"Q5_K_S": 5.57, "Q5_K_M": 5.7}
     bits = {**{name: 8 * size / values for name, (values, size) in blocks.items()}, **mixtures}
     assert bits == pytest.approx(BITS, abs=0.05)
+
+
+def test_weights_that_need_little_computing_are_read_faster() -> None:
+    """Those without mixtures, offsets and bits kept apart: llama.cpp ggml-common.h."""
+    t4 = gpu_speeds()["t4"]
+
+    def seconds(quantization: str) -> float:
+        return t4.token_seconds(layers=1, has_experts=False, read_bytes=1e9, quantization=quantization)
+
+    plain = {name for name in BITS if seconds(name) < seconds("Q4_K_M")}
+    assert plain == {"F16", "BF16", "Q8_0", "Q4_0", "MXFP4"}
 
 
 def test_a_token_reads_a_part_of_the_experts() -> None:
@@ -104,6 +116,9 @@ def test_a_fractional_gpu_has_its_part_of_the_speed() -> None:
 
 def test_an_encoder_reads_no_cache() -> None:
     assert bytes_read(served("nomic-embed-text:latest"), 512) == 0
+    # gemma3n:e4b: 20 layers of 35 have a cache, 16 of them a window of 512 tokens, and the other 15 read theirs with
+    # windows as often: 28 windows in all. Keys and values of 2 heads with 256 values, in 16 bits.
+    assert bytes_read(served("gemma3n:e4b"), 1000) == (7 * 1000 + 28 * 512) * 2 * 2 * 256 * 2
     # Keys and values of 32 layers with 4,096 values each, in 16 bits.
     assert bytes_read(served("llama2:7b"), 100) == 100 * 32 * 2 * 4096 * 2
 
@@ -120,6 +135,14 @@ def test_the_first_token_follows_a_prompt_of_500_tokens() -> None:
         of(served("llama3.1:8b", context=context), "t4", Exclusive(), 1).first_token_ms.value for context in (500, 8192)
     )
     assert long == pytest.approx(short, rel=0.05)
+
+
+def test_the_first_token_takes_the_time_of_its_prompt_and_of_a_token() -> None:
+    """A prompt takes a time for each of its tokens: of two, one twice as long, what is left is the time of a token."""
+    short, long = (of(served("llama3.1:8b", context=context), "t4", Exclusive(), 1) for context in (250, 500))
+    for end in ("value", "low", "high"):
+        left = 2 * getattr(short.first_token_ms, end) - getattr(long.first_token_ms, end)
+        assert left == pytest.approx(1000 / long.tokens_per_s.value, rel=0.02)
 
 
 def test_ranges_are_wider_where_the_layers_take_most_of_the_time() -> None:
@@ -170,8 +193,10 @@ def test_an_idle_neighbour_costs_nothing_where_all_threads_are_allowed() -> None
     assert client.first_token_ms == alone.first_token_ms
     assert equal.tokens_per_s.high < client.tokens_per_s.value
     assert equal.first_token_ms.value > client.first_token_ms.value
-    # A busy one takes what it takes under equal limits.
+    # A busy one takes what it takes under equal limits, and perhaps as much as with time-slicing: all readings are of
+    # clients with a part of the threads.
     assert client.busy_tokens_per_s.value == pytest.approx(equal.busy_tokens_per_s.value)
+    assert client.busy_tokens_per_s.low < equal.busy_tokens_per_s.low
 
 
 @given(

@@ -104,11 +104,21 @@ def test_a_measurement_says_what_it_measured() -> None:
     assert slice_.setup == "h100, mig 3g.40gb, 1 of 1 shares in use, slots: 1"
 
 
-@pytest.mark.parametrize("numbers", [(5, 6, 7), (-5, -6, 7), (5, 4, float("inf"))])
+@pytest.mark.parametrize("name", ["tokens_per_s", "busy_tokens_per_s", "full_tokens_per_s", "first_token_ms"])
+def test_each_figure_of_a_measurement_replaces_the_same_one_of_the_forecast(name: str) -> None:
+    [before] = speeds(stack("g4dn.xlarge", Exclusive(), PAIR[0]))
+    assert before
+    seen = {"busy_tokens_per_s": None, name: Estimate(2, 1, 3)}
+    after = replace(BUSY, **seen).correct(before)  # type: ignore[arg-type]
+    assert after == replace(before, measured=frozenset({name}), **{name: Estimate(2, 1, 3)})
+
+
+@pytest.mark.parametrize("numbers", [(5, 6, 7), (5, 4, 4.5), (5, 0, 6), (-5, -6, 7), (5, 4, float("inf"))])
 def test_a_shared_figure_lies_in_its_range(numbers: tuple[float, float, float]) -> None:
     figures = {"neighbours": "idle", "at_once": 1, "repeats": 3, "prompt_words": 64, "prompt_tokens": 90}
     none = dict.fromkeys(("total_tokens_per_s", "first_token_ms"))
-    assert Figures.model_validate({**figures, **none, "tokens_per_s": Estimate(5, 4, 6)})
+    for right in (Estimate(5, 4, 6), Estimate(0.5, 0.5, 0.5)):
+        assert Figures.model_validate({**figures, **none, "tokens_per_s": right}).tokens_per_s == right
     with pytest.raises(ValueError, match="must be above 0 and in this order"):
         Figures.model_validate({**figures, **none, "tokens_per_s": Estimate(*numbers)})
 

@@ -109,6 +109,8 @@ def test_a_warning_names_the_mappings_that_leave_no_room_for_claimed_volumes() -
     [both] = warn_of_claimed_volumes({"defaults": many(30), "tags": many(10, "other")})
     assert str(both).startswith("tags: 40 tags, with those of `defaults`, make volumes for claims impossible. ")
     assert [*warn_of_claimed_volumes({"defaults": {}, "tags": many(39)})] == []
+    # A node has two tags of the stack and six of AWS: more than 42 are an error.
+    assert [len([*warn_of_claimed_volumes({"tags": many(count)})]) for count in (42, 43)] == [1, 0]
 
 
 def test_tags_of_a_user_never_replace_those_that_identify_a_stack() -> None:

@@ -44,6 +44,7 @@ def test_the_parked_hours_of_a_week(schedule: str, wake: str, hours: float) -> N
     ("schedule", "wake", "conflicts"),
     [
         (*NIGHTS, []),
+        ("0 8 * * *", "0 8 * * *", [("wake", "has a time that `schedule` has, too: Monday 08:00")]),
         ("0 8 * * *", "0 8 * * SUN", [("wake", "has a time that `schedule` has, too: Sunday 08:00")]),
         ("5 9 31 * *", "5 9 1-31 12 *", [("wake", "has a time that `schedule` has, too: Tuesday 09:05")]),
         (
@@ -88,7 +89,6 @@ def test_a_park_that_never_runs_cannot_be_made() -> None:
         (" New York ", "Did you mean America/New_York?"),
         ("Mars", "Write Europe/Paris, for example."),
         ("../etc/passwd", "Write Europe/Paris, for example."),
-        *((name, "Write Europe/Paris, for example.") for name in ("localtime", "Factory", "posixrules")),
     ],
 )
 def test_a_wrong_time_zone_is_answered_with_one_that_may_be_meant(name: str, fix: str) -> None:
@@ -96,6 +96,13 @@ def test_a_wrong_time_zone_is_answered_with_one_that_may_be_meant(name: str, fix
     assert wrong is not None
     assert wrong[0] == "unknown time zone"
     assert wrong[1].startswith(fix)
+
+
+@pytest.mark.parametrize("name", ["Factory", "build/etc/localtime", "localtime"])
+def test_a_file_beside_the_time_zones_is_none_of_them(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zoneinfo, "available_timezones", lambda: {name, "UTC"})
+    assert judge_timezone(name) == ("unknown time zone", "Write Europe/Paris, for example.")
+    assert judge_timezone("UTC") is None
 
 
 @pytest.mark.real_world(

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from sharing.fit import host
 from sharing.fit.node_pods import NodePod, on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.fit.prompt_cache import STEP_MIB, enough_mib, slow_copies, state_mib
-from sharing.hardware.gpus import InstanceType, instance_types
+from sharing.hardware import offerings
+from sharing.hardware.gpus import InstanceType
 from sharing.hardware.system_instances import SystemType, system_types
 from sharing.models.served import ServedModel
 from sharing.problems import Problem, counted
@@ -14,14 +15,6 @@ from sharing.stack.config import StackConfig
 from sharing.stack.pools import NODE_CPU_MILLIS, POD_CPU_MILLIS, GpuPool
 from sharing.verdict.features import find_system_pods
 
-FEW_VCPUS, MOST_PODS_OF_FEW, MOST_PODS = 30, 110, 250
-"""EKS allows 110 pods on a node with fewer than 30 vCPUs, and 250 on others, however many addresses they have.
-
-That applies to managed node groups. Karpenter's nodes take as many pods as they have addresses; the rule uses the same
-limits there, which matter only from about 100 models per node. Sources: karpenter-provider-aws v1.14.1
-pkg/providers/instancetype/types.go, `pods`; https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html.
-"""
-FEWER = "Use fewer models per node."
 PAGE = "open-webui"
 """Name of the page's pod in `data/node_pods.csv`."""
 
@@ -79,9 +72,9 @@ def pods_on_gpu_nodes(config: StackConfig) -> Iterator[Problem]:
         for path, node in pool.placed_nvidia_types:
             needs = host.crowd(config, pool, node)
             others = len(on_gpu_node(config, pool))
-            if len(needs) + others > _most_pods(node):
+            if len(needs) + others > node.max_pods:
                 rule = f"is too few on one {node.name} for {counted(len(needs), 'model')} and {others} other pods"
-                yield Problem(path, f"a limit of {_most_pods(node)} pods", rule, _larger(config, pool, node, needs))
+                yield Problem(path, f"a limit of {node.max_pods} pods", rule, _larger(config, pool, node, needs))
 
 
 def system_nodes(config: StackConfig) -> Iterator[Problem]:
@@ -102,10 +95,6 @@ def _unbound(config: StackConfig, kinds: list[SystemType]) -> str:
 
 def _cpu_millis(models: int) -> int:
     return models * POD_CPU_MILLIS + NODE_CPU_MILLIS
-
-
-def _most_pods(node: InstanceType) -> int:
-    return min(node.max_pods, MOST_PODS_OF_FEW if node.vcpu < FEW_VCPUS else MOST_PODS)
 
 
 def _missing_mib(config: StackConfig, pool: GpuPool, node: InstanceType, needs: list[int]) -> int:
@@ -147,18 +136,17 @@ def _smaller_caches(config: StackConfig, pool: GpuPool, node: InstanceType) -> s
 
 
 def _larger(config: StackConfig, pool: GpuPool, node: InstanceType, needs: list[int]) -> str:
-    """The smallest type with the same GPUs that has enough room."""
+    """The cheapest type of the region with the same GPUs that has enough room."""
     others = len(on_gpu_node(config, pool))
-    roomy = [
+    roomy = (
         each
-        for each in instance_types().values()
+        for each in offerings.cheapest_first(config.region, config.book)
         if (each.gpu, each.gpus, each.arch) == (node.gpu, node.gpus, node.arch)
         and each.vcpu * 1000 >= _cpu_millis(len(needs))
-        and _most_pods(each) >= len(needs) + others
+        and each.max_pods >= len(needs) + others
         and not _missing_mib(config, pool, each, needs)
-    ]
-    best = min(roomy, key=lambda each: (each.memory_mib, each.vcpu), default=None)
-    return f"Write {best.name} instead." if best else FEWER
+    )
+    return next((f"Write {each.name} instead." for each in roomy), "Use fewer models per node.")
 
 
 def _overfull(config: StackConfig, kinds: list[SystemType]) -> str:
@@ -204,16 +192,13 @@ def _unplaced(pods: Sequence[NodePod], nodes: int, room: int, bound: str, zones:
 
 
 def _roomier(config: StackConfig, kinds: list[SystemType]) -> str:
-    """The cheapest fix: more nodes or another type."""
+    """The cheapest fix: one more node, or another type."""
     highest, nodes = max(kind.usd_per_hour for kind in kinds), config.cluster.system_nodes.count
     offers = [
-        (count * highest, f"Write `count: {count}`.")
-        for count in range(nodes + 1, 2 * nodes + 2)
-        if not _overfull(_with_system_nodes(config, count), kinds)
-    ]
-    offers += [
         (nodes * kind.usd_per_hour, f"Write `instance-types: [{kind.name}]`.")
         for kind in system_types().values()
         if kind.arch == kinds[0].arch and not _overfull(config, [kind])
     ]
+    if not _overfull(_with_system_nodes(config, nodes + 1), kinds):
+        offers.append(((nodes + 1) * highest, f"Write `count: {nodes + 1}`."))
     return min(offers)[1]

@@ -89,7 +89,7 @@ def idle_slices(config: StackConfig) -> Iterator[Problem]:
                     yield Problem(f"{pool.sharing_path}.layout", idle, rule, fix)
 
 
-def more_shares(pool: GpuPool, wanted: int, compared_modes: Collection[str] = ()) -> str:
+def more_shares(pool: GpuPool, wanted: int, compared_modes: Collection[str]) -> str:
     """Settings for more shares on the same GPUs, in a mode that is not compared yet; empty if there are none."""
     path = pool.own_sharing_path
     units = sum(shares.per_gpu // shares.sharers for shares in pool.offers)
