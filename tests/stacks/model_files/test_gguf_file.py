@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharing.models.metadata import Tensor
+from sharing.models.tensor_types import BY_NAME, TYPES
 from stacks.model_files import gguf_file
 from stacks.model_files.errors import MissingFileError, UnreadableModelError
-from stacks.model_files.gguf_file import read
-from stacks.model_files.tensor_types import BY_NAME, TYPES, tensor_bytes
+from stacks.model_files.gguf_file import read, tensor_bytes
 from tests.stacks.model_files.gguf_files import (
     BLOCK,
     EMBEDDING,
