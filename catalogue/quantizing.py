@@ -7,24 +7,8 @@ follows them for the types that it knows (ollama v0.32.15 `server/quantization.g
 from dataclasses import dataclass
 
 from catalogue.facts import Shape
+from sharing.models.tensor_types import BY_NAME
 
-BLOCKS = {
-    "F32": (1, 4),
-    "F16": (1, 2),
-    "BF16": (1, 2),
-    "Q8_0": (32, 34),
-    "Q4_0": (32, 18),
-    "Q4_1": (32, 20),
-    "Q5_0": (32, 22),
-    "Q5_1": (32, 24),
-    "Q2_K": (256, 84),
-    "Q3_K": (256, 110),
-    "Q4_K": (256, 144),
-    "Q5_K": (256, 176),
-    "Q6_K": (256, 210),
-    "MXFP4": (32, 17),
-}
-"""Values of a block and the bytes that hold them. Source: ggml-common.h."""
 FALLBACKS = {"Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0", "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
 """Types for a row that does not fill the blocks. Source: llama-quant.cpp tensor_type_fallback."""
 UNCHANGED = {"F16", "BF16"}
@@ -71,8 +55,8 @@ class Tensor:
 
 def bytes_of(tensor: Tensor, shape: Shape, quantization: str, *, tied: bool) -> int:
     """Bytes of the tensor in a file of that quantization; `tied` if the file has no `output.weight`."""
-    values, size = BLOCKS[kind_of(tensor, shape, quantization, tied=tied)]
-    return tensor.row // values * size * tensor.rows
+    kind = BY_NAME[kind_of(tensor, shape, quantization, tied=tied)]
+    return tensor.row // kind.values * kind.bytes * tensor.rows
 
 
 def kind_of(tensor: Tensor, shape: Shape, quantization: str, *, tied: bool) -> str:
@@ -80,9 +64,9 @@ def kind_of(tensor: Tensor, shape: Shape, quantization: str, *, tied: bool) -> s
     if tensor.kind or quantization in UNCHANGED:
         return tensor.kind or quantization
     kind = _wanted(tensor, shape, quantization, tied)
-    if tensor.row % BLOCKS[kind][0]:
+    if tensor.row % BY_NAME[kind].values:
         kind = FALLBACKS.get(kind, "F16")
-    return "F16" if tensor.row % BLOCKS[kind][0] else kind
+    return "F16" if tensor.row % BY_NAME[kind].values else kind
 
 
 def gets_more_bits(layer: int, layers: int) -> bool:
@@ -95,7 +79,7 @@ def _wanted(tensor: Tensor, shape: Shape, quantization: str, tied: bool) -> str:
     if tensor.name == "output" or (tied and tensor.name == "token_embd"):
         if most == "BF16":
             return most
-        return "Q8_0" if most == "Q8_0" or tensor.row % BLOCKS[most][0] else "Q6_K"
+        return "Q8_0" if most == "Q8_0" or tensor.row % BY_NAME[most].values else "Q6_K"
     if tensor.part == "attn_v":
         return _values(shape, quantization, most, tensor.layer)
     if tensor.part == "attn_k" and _is_mixtral(shape):

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import exp, log
+from math import exp, log, nan
 from statistics import fmean, median
 
 from catalogue import community
@@ -18,7 +18,7 @@ from sharing.models.catalogue import find_model
 from sharing.models.kv_cache import bytes_read
 from sharing.models.served import ServedModel
 from sharing.speed.forecast import read_per_token, weights_per_token
-from sharing.speed.gpus import EXPERT_LAYERS, PLAIN, GpuSpeed
+from sharing.speed.gpus import EXPERT_LAYERS, PLAIN, SPREADS, GpuSpeed
 
 SMALL_GB = 0.5
 """Models below it say much about the time per layer, but nobody shares a GPU for them: they count less, and not for the
@@ -197,9 +197,8 @@ def fit(chip: Chip, given: Iterable[Reading], others: Sequence[GpuSpeed]) -> Gpu
         plain_efficiency=min(efficiency * PLAIN_FACTOR["before Ampere" if chip.is_old else "since"], 1.0),
         prompt_tflops=tflops,
         readings=len(decodes) if len(decodes) >= ENOUGH else 0,
-        spread=0.0,
-        fixed_spread=0.0,
-        prompt_spread=0.0,
+        # Unknown here: `catalogue.speed_errors` fills them in.
+        **dict.fromkeys(SPREADS, nan),
     )
 
 

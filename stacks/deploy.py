@@ -147,10 +147,15 @@ def find_cluster(plan: Plan, provider: aws.Provider) -> ExistingCluster | None:
             node_subnet_ids=existing.node_subnets,
             demands=[*map(pool_demand, config.pools)],
             profile=config.profile,
-            role_arn=config.assume_roles[-1].role_arn if config.assume_roles else None,
+            role_arn=find_role(config),
         ),
         pulumi.ResourceOptions(providers=[provider]),
     )
+
+
+def find_role(config: StackConfig) -> str | None:
+    """The role that the provider assumes, if there is one."""
+    return config.assume_roles[0].role_arn if config.assume_roles else None
 
 
 def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) -> GpuCluster:
@@ -171,7 +176,7 @@ def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) 
             vpc=find_vpc(settings),
             public_access_cidrs=settings.public_access_cidrs,
             profile=plan.config.profile,
-            role_arn=plan.config.assume_roles[-1].role_arn if plan.config.assume_roles else None,
+            role_arn=find_role(plan.config),
             admins=[*settings.admins, *({caller} - {"", *settings.admins})],
             logs=settings.logs,
             system_types=settings.system_nodes.instance_types,

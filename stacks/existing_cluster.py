@@ -1,5 +1,6 @@
 """Reads the cluster of `cluster.existing` and judges it, before any resource is registered."""
 
+from copy import copy
 from typing import Any
 
 import pulumi
@@ -81,9 +82,9 @@ def mark(stack: str) -> pulumi.ResourceTransformation:
     def transform(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if args.type_ not in MARKED:
             return None
-        metadata: Any = args.props["metadata"]
+        metadata: Any = copy(args.props["metadata"])
         metadata.labels = {**(metadata.labels or {}), OWNER_LABEL: cluster_name(stack)}
-        return pulumi.ResourceTransformationResult(props=args.props, opts=args.opts)
+        return pulumi.ResourceTransformationResult({**args.props, "metadata": metadata}, args.opts)
 
     return transform
 

@@ -17,8 +17,6 @@ from typing import Any
 from sharing.printable import quoted
 
 SECONDS = 20
-MOST_BYTES = 64 * 2**20
-"""Of an answer: a thousand DaemonSets and Deployments of 10 KiB each fit six times."""
 
 
 class NotAdmittedError(Exception):
@@ -47,7 +45,7 @@ class KubernetesApi:
         try:
             request = urllib.request.Request(f"{self.endpoint}{path}", headers=headers)
             with urllib.request.urlopen(request, timeout=SECONDS, context=self._trusted()) as response:
-                body = response.read(MOST_BYTES + 1)
+                body = response.read()
         except urllib.error.HTTPError as error:
             if error.code == HTTPStatus.NOT_FOUND:
                 return None
@@ -56,8 +54,6 @@ class KubernetesApi:
         except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise NotReachedError(quoted(reason) or type(reason).__name__) from None
-        if len(body) > MOST_BYTES:
-            raise NotReachedError(f"{path} has more than {MOST_BYTES // 2**20} MiB")
         try:
             answer = json.loads(body)
         except ValueError:

@@ -5,15 +5,16 @@ The format is docs/gguf.md of ggml. Decision 0171 says why this is not the packa
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sharing.models.metadata import Tensor
+from sharing.models.metadata import MOST_BYTES, Tensor
+from sharing.models.tensor_types import TYPES, TensorType
 from sharing.printable import address, quoted
 from stacks.model_files.errors import ContentError, MissingFileError
-from stacks.model_files.tensor_types import TYPES, tensor_bytes
 
 MOST_HEADER = 256 * 2**20
 """Bytes before the tensors. The largest header that we met, of gemma 4, has 15.8 MB."""
@@ -212,6 +213,14 @@ class _Header:
             raise _BrokenError(f"ends at byte {self._size:,}, in the middle of its metadata")
         if self._at > MOST_HEADER:
             raise _BrokenError(f"has more than {MOST_HEADER // 2**20} MiB of metadata, which no model has")
+
+
+def tensor_bytes(kind: TensorType, shape: Sequence[int]) -> int:
+    """Bytes of a tensor; raises `ValueError` for an impossible size."""
+    size = prod(shape) // kind.values * kind.bytes
+    if not size or size > MOST_BYTES:
+        raise ValueError(f"a tensor of {' × '.join(map(str, shape))} values")
+    return size
 
 
 def _layout(kind: int) -> str:

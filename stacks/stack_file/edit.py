@@ -134,7 +134,7 @@ def _changed(text: str, node: yaml.MappingNode, own: Mapping[str, object], *, in
 
 def _without(text: str, start: int, end: int, key: str) -> Edit:
     """The edit that removes a setting, with its line if nothing else is there."""
-    begin, stop = text.rfind("\n", 0, start) + 1, text.find("\n", end) + 1
+    begin, stop = text[:start].rfind("\n") + 1, text.find("\n", end) + 1
     has_line = begin and stop and not text[begin:start].strip() and re.match(r"[ \t]*(#.*)?\r?\n", text[end:stop])
     return (begin, stop, "") if has_line else (start, end, f"{key}: null")
 

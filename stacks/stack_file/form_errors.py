@@ -12,17 +12,24 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from sharing.modes.layouts import LIST, PRESET
+from sharing.modes import layouts
 from sharing.modes.modes import MODES, TimeSlicing, mode_names
 from sharing.names import PROJECT
 from sharing.printable import visible, without_secrets
-from sharing.problems import ASIDE, LIMIT, OBJECT, SUBJECT, Problem, did_you_mean, foreign_letters, in_quotes, near
+from sharing.problems import LIMIT, OBJECT, SUBJECT, Problem, did_you_mean, foreign_letters, in_quotes, near
 from sharing.section import Fix, WrongFormError
+from sharing.stack import pools
 from sharing.stack.config import StackConfig
-from stacks.stack_file.yaml import EXAMPLE, as_yaml
+from stacks.stack_file.yaml import as_yaml
 
 Loc = tuple[int | str, ...]
 """Location of a value: keys and indexes of list items."""
+TAGS: Mapping[int | str, Sequence[str]] = {
+    "gpu-nodes": (pools.LIST, pools.MAPPING),
+    "sharing": mode_names(),
+    "layout": (layouts.LIST, layouts.PRESET),
+}
+"""What pydantic adds to a location after a key whose value has several forms."""
 MISSING = "is missing"
 MOST_SHOWN = 60
 """Characters of a wrong value in a message."""
@@ -108,12 +115,8 @@ def _without_mode(path: str) -> str:
 
 def place(detail: ErrorDetails) -> Loc:
     """Location of the error in the keys of the file, without the tags that pydantic adds."""
-    loc = [part for part in detail["loc"] if part != "[key]"]
-    if loc[:1] == ["gpu-nodes"] and len(loc) > 1:
-        del loc[1]
-    if "sharing" in loc[:-1] and loc[loc.index("sharing") + 1] in mode_names():
-        del loc[loc.index("sharing") + 1]
-        loc = [part for part in loc if part not in (LIST, PRESET)]
+    parts = pairwise(("", *detail["loc"]))
+    loc = [part for before, part in parts if part != "[key]" and part not in TAGS.get(before, ())]
     if detail["type"].startswith("union_tag"):
         loc.append("mode")
     return tuple(loc)
@@ -141,7 +144,7 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
     if detail["type"].startswith("union_tag"):
         fix = _by_examples(f"sharing.{loc[-1]}", [TimeSlicing().mode])
     if kind in ("missing", "union_tag_not_found") or (kind == "union_tag_invalid" and context["tag"] == "None"):
-        return Problem(path, "", MISSING, fix or EXAMPLE)
+        return Problem(path, "", MISSING, fix)
     if kind == "extra_forbidden" and loc[:-1] == ("aws:defaultTags",) and not near(str(loc[-1]), keys(loc[:-1])):
         return Problem(path, "", "unknown key", f"Write `{{tags: {{{loc[-1]}: …}}}}`.")
     if kind == "extra_forbidden":
@@ -181,8 +184,6 @@ def _rule(kind: str, context: Mapping[str, Any], message: str) -> tuple[str, str
         "too_short": ("must have at least {} entries", "min_length"),
         "too_long": ("must have at most {} entries", "max_length"),
     }
-    if kind in musts:
-        return musts[kind], LIMIT
     if kind in bounds:
         text, key = bounds[kind]
         return text.format(f"{context[key]:,}").replace("1 entries", "1 entry"), LIMIT
@@ -191,7 +192,7 @@ def _rule(kind: str, context: Mapping[str, Any], message: str) -> tuple[str, str
     if kind == "value_error":
         error = context["error"]
         return str(error), LIMIT if isinstance(error, WrongFormError) else SUBJECT
-    return message, ASIDE
+    return musts.get(kind, message), LIMIT
 
 
 def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
@@ -233,9 +234,7 @@ def _plainer(value: object) -> str:
 
 
 def _default(field: FieldInfo | None) -> str:
-    if field is None or field.is_required() or isinstance(field.default, BaseModel | dict):
-        return EXAMPLE
-    if field.default is None:
+    if field is None or field.default is None:
         return "Remove the key."
     return f"Remove the key for the default, {_shown(field.default)}."
 

@@ -199,7 +199,7 @@ def _read_form(source: Source, known: Mapping[int, Model]) -> StackConfig | list
     if _lacks_sharing(values) and not {"sharing", "gpu-nodes"} & {*source.unread}:
         problems.append(Problem("sharing", "", form_errors.MISSING, form_errors.hint("sharing")))
     try:
-        config = StackConfig.model_validate_json(as_json(values), by_name=False, by_alias=True)
+        config = StackConfig.model_validate_json(as_json(values), by_name=False)
     except ValidationError as error:
         return [*problems, *_explain(error, secrets, source.unread)]
     if problems:

@@ -14,9 +14,7 @@ from sharing.problems import ASIDE, LIMIT, OBJECT, SUBJECT, Problem
 from sharing.section import kebab
 from sharing.stack.config import StackConfig
 
-NOT_A_KEY = ("name", "source", "quant", "weights_bytes", "weights_spread", "expert_bytes")
-"""Fields of `Model` that never were keys of a stack file."""
-OLD_KEYS = ("weights-gib", *(kebab(field.name) for field in fields(Model) if field.name not in NOT_A_KEY))
+OLD_KEYS = ("weights-gib", *(kebab(field.name) for field in fields(Model) if field.name != "name"))
 """Keys that described a model outside the catalogue before `gguf` did."""
 GIB = 2**30
 
@@ -100,8 +98,6 @@ def _as_description(model: Mapping[str, Any]) -> dict[str, Any]:
 def judge_batch(served: ServedModel) -> Iterator[Problem]:
     """Ollama cuts a text that an embedding model cannot take in one step."""
     model = served.find_model()
-    if model and model.encoder and served.batch:
-        least = min(served.context, model.max_context or served.context)
-        if served.batch < least:
-            rule = f"must be at least {least} for an embedding model"
-            yield Problem(f"{served.path}.batch", str(served.batch), rule, "Remove `batch`.", LIMIT)
+    if model and model.encoder and served.batch and served.batch < served.effective_context:
+        rule = f"must be at least {served.effective_context} for an embedding model"
+        yield Problem(f"{served.path}.batch", str(served.batch), rule, "Remove `batch`.", LIMIT)

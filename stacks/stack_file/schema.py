@@ -26,7 +26,7 @@ class _WithoutTitles(GenerateJsonSchema):
 
 def stack_schema() -> dict[str, Any]:
     """The schema, as plain data."""
-    config = StackConfig.model_json_schema(by_alias=True, schema_generator=_WithoutTitles)
+    config = StackConfig.model_json_schema(schema_generator=_WithoutTitles)
     models = config.pop("$defs")
     for model in models.values():
         del model["title"]

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from catalogue.quantizing import BLOCKS
+from sharing.models.tensor_types import BY_NAME
 from tests.gpu.shapes import Shape, Tensor
 
 ALIGNMENT = 32
@@ -67,7 +67,7 @@ def content(tensor: Tensor, blocks: bytes) -> Iterable[bytes]:
 def pattern(kind: str) -> bytes:
     """Random blocks of one type, about `PATTERN_BYTES` of them, the same in every run."""
     source = random.Random(kind)
-    make, size = BLOCK_MAKERS[kind], BLOCKS[kind][1]
+    make, size = BLOCK_MAKERS[kind], BY_NAME[kind].bytes
     return b"".join(make(source) for _ in range(PATTERN_BYTES // size))
 
 

@@ -11,8 +11,9 @@ from functools import cached_property
 from math import prod
 from pathlib import Path
 
-from catalogue.quantizing import BLOCKS, gets_more_bits
+from catalogue.quantizing import gets_more_bits
 from sharing.models.catalogue import Model, models
+from sharing.models.tensor_types import BY_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Tensor:
     @property
     def size(self) -> int:
         """Bytes."""
-        values, size = BLOCKS[self.kind]
+        _, values, size = BY_NAME[self.kind]
         return prod(self.shape) // values * size
 
 
@@ -36,7 +37,7 @@ class Shape:
 
     model: Model
     matrices: str
-    """Type of the matrices: a type of `BLOCKS`, or `Q4_K_M`, which mixes two."""
+    """Type of the matrices: a type of `BY_NAME`, or `Q4_K_M`, which mixes two."""
     embedding: str
     """Type of `token_embd`."""
     output: str = ""

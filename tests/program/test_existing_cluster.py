@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pulumi
@@ -12,6 +13,7 @@ from sandbox.preview.program import run
 from sharing.existing.cluster import describe_nodes, find_names
 from sharing.existing.scheduling import Node, may_run
 from sharing.names import PROJECT
+from sharing.stack.provider import AssumedRole
 from stacks.deploy import deploy
 from stacks.stack_file.judge import Plan
 from tests.authority import identify_server, show_authority
@@ -21,6 +23,7 @@ from tests.program.test_existing_vpc import Refusal
 from tests.sharing.test_existing_cluster import installed_answers
 
 Object = dict[str, Any]
+CI = "arn:aws:iam::111122223333:role/ci"
 SUBNETS = {"subnet-0000000a": "us-east-1a", "subnet-0000000b": "us-east-1b", "subnet-0000000c": "us-east-1a"}
 NAMESPACE = "kubernetes:core/v1:Namespace"
 OF_THE_CLUSTER = {
@@ -93,6 +96,7 @@ class Usual(NamedTuple):
 def usual() -> Iterator[Usual]:
     with opened() as theirs:
         stack = plan()
+        stack = replace(stack, config=stack.config.changed(profile="work", assume_roles=[AssumedRole(role_arn=CI)]))
         yield Usual(stack, theirs, theirs.deploy(stack))
 
 
@@ -147,7 +151,9 @@ def test_the_rules_know_the_labels_and_taints_of_a_node_group(usual: Usual) -> N
 def test_the_outputs_name_the_cluster(usual: Usual) -> None:
     outputs = usual.graph.stack_outputs
     assert outputs["cluster_name"] == "platform"
-    assert f'"server":"{usual.theirs.cluster["endpoint"]}"' in plain(outputs["kubeconfig"])
+    kubeconfig = plain(outputs["kubeconfig"])
+    assert f'"server":"{usual.theirs.cluster["endpoint"]}"' in kubeconfig
+    assert f'"--role-arn","{CI}","--profile","work"' in kubeconfig
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sharing.models.served import ServedModel
-from stacks.stack_file.edit import OWN_KEYS, describe_model, with_description
+from stacks.stack_file.edit import describe_model, with_description
 from stacks.stack_file.errors import UnreadableError
 from tests.shipped import FILES
 
@@ -188,13 +188,3 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 def test_any_description_is_read_back_unchanged(name: str) -> None:
     model = models(edited(FILE, own={"gguf": name}))[0]
     assert ServedModel.model_validate({**model, "name": "mine:7b"}).gguf == name
-
-
-def test_the_keys_of_the_older_form_are_those_that_files_had() -> None:
-    """The keys of version 0.1 as of 2026-11-26, by CHANGELOG.md."""
-    older = (
-        "weights-gib layers kv-heads head-dim vocabulary architecture max-context heads value-dim swa-layers "
-        "swa-window swa-kv-heads swa-head-dim shared-kv-layers recurrent-layers recurrent-state-bytes mla-rank width "
-        "feed-forward experts experts-used embedding-bytes projector-bytes encoder"
-    )
-    assert sorted(OWN_KEYS) == sorted(["gguf", *older.split()])

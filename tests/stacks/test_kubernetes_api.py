@@ -38,18 +38,13 @@ def test_a_path_that_the_server_does_not_know_is_no_error() -> None:
         ((403, STATUS), NotAdmittedError, f"403 for {PATH}"),
         ((503, STATUS), NotReachedError, f"503 for {PATH}"),
         ((200, ["items"]), NotReachedError, f"the answer to {PATH} is no object of Kubernetes"),
+        # HTTP has statuses of three digits: RFC 9110, 15.
+        ((1000, STATUS), NotReachedError, "HTTP/1.0 1000"),
     ],
 )
 def test_any_other_answer_is_an_error(answer: Answer, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=f"^{said}$"):
         read(answer)
-
-
-def test_an_answer_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubernetes_api, "MOST_BYTES", 2**20)
-    assert read((200, {"items": "x" * (2**20 - 20)}))[0]
-    with pytest.raises(NotReachedError, match="more than 1 MiB"):
-        read((200, {"items": "x" * 2**20}))
 
 
 def test_a_server_that_is_silent_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

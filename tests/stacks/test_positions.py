@@ -100,6 +100,16 @@ IN_AN_UP: dict[str, tuple[dict[str, str], dict[str, object], str]] = {
         BAD,
         "Pulumi.s.yaml:2:47  sharing.replicas: must be at least 2, not 1.",
     ),
+    "in a section that is JSON text: the position of the text": (
+        {STACK: 'config:\n  tandem:sharing: \'{"mode": "timeslice", "replicas": 1}\'\n'},
+        BAD,
+        "Pulumi.s.yaml:2:19  sharing.replicas: ",
+    ),
+    "a wrong key in JSON text": (
+        {STACK: 'config:\n  tandem:sharing: \'{"mode": "timeslice", "replica": 1}\'\n'},
+        {"tandem:sharing": {"mode": "timeslice", "replica": 1}},
+        "Pulumi.s.yaml:2:19  sharing.replica: unknown key.",
+    ),
     "written as text by Pulumi": (
         {STACK: 'config:\n  tandem:proof: "Maybe"\n'},
         {"tandem:proof": "Maybe"},

@@ -135,7 +135,10 @@ def test_a_description_is_relative_to_the_stack_file(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.x.yaml"
     models = [{"name": "mine", "gguf": write_description(tmp_path, layers=7)}]
     file.write_text(yaml.safe_dump({"config": {"aws:region": "us-east-1", "tandem:models": models}}))
-    assert [problem.path for problem in judge_file(file).problems] == ["sharing"]
+    unfinished = judge_file(file)
+    assert [problem.path for problem in unfinished.problems] == ["sharing"]
+    with pytest.raises(RefusedError, match="sharing: is missing"):
+        assert unfinished.config
     text = file.read_text().replace("config:", "config:\n  tandem:sharing: {mode: exclusive}")
     file.write_text(text)
     assert judge_file(file, today=TODAY).config.models[0].model.layers == 7

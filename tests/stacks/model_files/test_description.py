@@ -127,7 +127,7 @@ def test_numbers_that_agree_are_accepted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", models())
 def test_every_model_of_the_catalogue_can_be_described(name: str, tmp_path: Path) -> None:
     model = models()[name]
-    path = tmp_path / "m.json"
+    path = tmp_path / "any name"
     path.write_text(json.dumps(Description.of(model).as_dict()))
     assert asdict(describe_place(str(path)).named(name)) == asdict(model)
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharing.models.metadata import Tensor
+from sharing.models.tensor_types import BY_NAME, TYPES
 from stacks.model_files import gguf_file
 from stacks.model_files.errors import MissingFileError, UnreadableModelError
-from stacks.model_files.gguf_file import read
-from stacks.model_files.tensor_types import BY_NAME, TYPES, tensor_bytes
+from stacks.model_files.gguf_file import read, tensor_bytes
 from tests.stacks.model_files.gguf_files import (
     BLOCK,
     EMBEDDING,
@@ -51,8 +51,8 @@ def test_lists_for_each_layer_are_kept_and_longer_ones_are_not(tmp_path: Path) -
     contents = read(write(tmp_path / "m.gguf", a=[7] * 1024, b=[7] * 1025, c=1))
     assert [contents.metadata[f"llama.{key}"] for key in "abc"] == [[7] * 1024, [], 1]
     path = tmp_path / "t.gguf"
-    path.write_bytes(head(keys=1) + text("a") + struct.pack("<I", STRING) + text("x" * 1025))
-    assert read(path).metadata == {"a": "x" * 1024}
+    path.write_bytes(head(keys=1) + text("a") + struct.pack("<I", STRING) + text("x" * 1023 + "é"))
+    assert read(path).metadata == {"a": "x" * 1023 + "\ufffd"}, "1,024 bytes, of which the last is half of a letter"
 
 
 def test_the_library_reads_the_same(tmp_path: Path) -> None:

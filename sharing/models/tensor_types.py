@@ -4,11 +4,7 @@ Source: ggml/src/ggml-common.h (block_*) and `enum ggml_type` in ggml/include/gg
 A test compares them with those of the package gguf, which lacks Q2_0 (0.19).
 """
 
-from collections.abc import Sequence
-from math import prod
 from typing import NamedTuple
-
-from sharing.models.metadata import MOST_BYTES
 
 
 class TensorType(NamedTuple):
@@ -60,11 +56,3 @@ TYPES = {
 }
 """By the number that files have."""
 BY_NAME = {kind.name: kind for kind in TYPES.values()}
-
-
-def tensor_bytes(kind: TensorType, shape: Sequence[int]) -> int:
-    """Bytes of a tensor; raises `ValueError` for an impossible size."""
-    size = prod(shape) // kind.values * kind.bytes
-    if not size or size > MOST_BYTES:
-        raise ValueError(f"a tensor of {' × '.join(map(str, shape))} values")
-    return size
