@@ -36,9 +36,21 @@ def config_of(**args: Any) -> Any:
     }
     given = {"cluster_name": "platform", **args}
     graph = run(lambda: ExistingCluster("c", given), project="test", stack="test", cloud=Cloud(answers=answers))
-    [provider] = graph.of_type("pulumi:providers:kubernetes")
-    assert plain(provider.inputs)["clusterIdentifier"] == THEIRS["endpoint"]
-    return json.loads(plain(provider.inputs)["kubeconfig"])
+    provider = plain(graph.named("c-kubernetes").inputs)
+    assert provider["clusterIdentifier"] == THEIRS["endpoint"]
+    return parsed(provider["kubeconfig"])
+
+
+def config_of_a_new_cluster(**args: Any) -> Any:
+    graph = run(lambda: GpuCluster("c", {"cluster_name": "platform", **args}), project="test", stack="test")
+    return parsed(plain(graph.named("c-kubernetes").inputs)["kubeconfig"])
+
+
+def parsed(kubeconfig: str) -> Any:
+    """Its value. `eks.Cluster` writes it without spaces, and another text would update the provider of every stack."""
+    config = json.loads(kubeconfig)
+    assert kubeconfig == json.dumps(config, separators=(",", ":"))
+    return config
 
 
 def command_of(config: Any) -> set[tuple[str, str]]:
@@ -58,8 +70,9 @@ def test_it_is_reached_as_a_cluster_of_the_stack_is() -> None:
     assert ours == new
 
 
-def test_its_token_is_that_of_the_given_profile_and_role() -> None:
-    more = command_of(config_of(profile="ci", role_arn=ROLE)) - command_of(config_of())
+@pytest.mark.parametrize("config", [config_of, config_of_a_new_cluster])
+def test_the_token_is_that_of_the_given_profile_and_role(config: Callable[..., Any]) -> None:
+    more = command_of(config(profile="ci", role_arn=ROLE)) - command_of(config())
     assert more == {("--profile", "ci"), ("--role-arn", ROLE)}
 
 
