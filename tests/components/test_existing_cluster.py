@@ -8,6 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 
+from components.gpu_cluster.zones import settled
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.eks.kubeconfig import kubeconfig
 from sandbox.graph import plain
@@ -95,3 +96,17 @@ def test_a_volume_in_a_zone_without_a_subnet_is_refused() -> None:
 
         with pytest.raises(pulumi.RunError, match=f"^{re.escape(said)} with model files"):
             run(program, project="test", stack="test", cloud=Cloud(answers=answers))
+
+
+def test_more_zones_than_an_account_has_are_refused() -> None:
+    answers = {"aws:index/getAvailabilityZones:getAvailabilityZones": {"names": ["us-west-1a", "us-west-1c"]}}
+    said = r"cluster.zones: 3 is too large; EKS runs in 2 zones of this account \(us-west-1a, us-west-1c\)"
+    with pytest.raises(pulumi.RunError, match=said):
+        run(lambda: GpuCluster("c", cluster_name="c", zones=3), project="t", stack="t", cloud=Cloud(answers=answers))
+
+
+def test_the_zones_of_deployed_subnets_stay() -> None:
+    deployed = [pulumi.Output.from_input(zone) for zone in ("us-east-1a", "us-east-1b")]
+    settled(["us-east-1b", "us-east-1a"], deployed)
+    with pytest.raises(pulumi.RunError, match="the deployed subnets are in us-east-1a, us-east-1b and cannot move"):
+        run(lambda: pulumi.export("zones", settled(["us-east-1a", "us-east-1c"], deployed)), project="t", stack="t")
