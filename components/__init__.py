@@ -69,7 +69,7 @@ PUBLIC = {
 
 def __getattr__(name: str) -> object:
     if name == "__all__":
-        return sorted(public for names in PUBLIC.values() for public in names)
+        return __dir__()
     home = next((module for module, names in PUBLIC.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -77,4 +77,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *import_module(__name__).__all__})
+    return sorted(public for names in PUBLIC.values() for public in names)

@@ -119,7 +119,7 @@ def check_forms(args: Any, **forms: Any) -> None:
 
 def _locate(place: str, value: Any, hint: Any) -> tuple[str, Any, Any]:
     """The first wrong item of a list, with its place and type; the value itself if it is no list."""
-    for option in get_args(hint) if get_origin(hint) in (Union, UnionType) else [hint]:
+    for option in _options(hint):
         if get_origin(option) is Sequence and isinstance(value, list | tuple):
             [kind] = get_args(option)
             index = next(index for index, item in enumerate(value) if not _fits(item, kind))
@@ -131,10 +131,8 @@ def _fits(value: Any, hint: Any) -> bool:
     origin, inner = get_origin(hint), get_args(hint)
     if _is_output(hint):
         return isinstance(value, pulumi.Output | Awaitable)
-    if origin is Annotated:
-        return _fits(value, inner[0])
-    if origin in (Union, UnionType):
-        return any(_fits(value, item) for item in inner)
+    if origin in (Annotated, Union, UnionType):
+        return any(_fits(value, option) for option in _options(hint))
     if origin is Literal:
         return value in inner
     if origin is Sequence:

@@ -98,10 +98,11 @@ class JudgedPools:
 def _limits(fit: Fit) -> Share | None:
     """The limits of a model that has its own; None for other modes."""
     shares = fit.placement.shares
-    if not shares.own_limits or shares.memory_mib is None:
+    memory_mib = shares.memory_mib if shares.own_limits else None
+    if memory_mib is None:
         return None
     compute = fit.served.share.compute_percent if fit.served.share else None
-    return Share(memory_gib=shares.memory_mib / MIB_PER_GIB, compute_percent=compute)
+    return Share(memory_gib=memory_mib / MIB_PER_GIB, compute_percent=compute)
 
 
 def place_unjudged(model: OllamaModel) -> Place:

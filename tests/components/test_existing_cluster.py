@@ -8,6 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 
+from components.gpu_cluster.zones import settled
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.eks.kubeconfig import kubeconfig
 from sandbox.graph import plain
@@ -36,9 +37,21 @@ def config_of(**args: Any) -> Any:
     }
     given = {"cluster_name": "platform", **args}
     graph = run(lambda: ExistingCluster("c", given), project="test", stack="test", cloud=Cloud(answers=answers))
-    [provider] = graph.of_type("pulumi:providers:kubernetes")
-    assert plain(provider.inputs)["clusterIdentifier"] == THEIRS["endpoint"]
-    return json.loads(plain(provider.inputs)["kubeconfig"])
+    provider = plain(graph.named("c-kubernetes").inputs)
+    assert provider["clusterIdentifier"] == THEIRS["endpoint"]
+    return parsed(provider["kubeconfig"])
+
+
+def config_of_a_new_cluster(**args: Any) -> Any:
+    graph = run(lambda: GpuCluster("c", {"cluster_name": "platform", **args}), project="test", stack="test")
+    return parsed(plain(graph.named("c-kubernetes").inputs)["kubeconfig"])
+
+
+def parsed(kubeconfig: str) -> Any:
+    """Its value. `eks.Cluster` writes it without spaces, and another text would update the provider of every stack."""
+    config = json.loads(kubeconfig)
+    assert kubeconfig == json.dumps(config, separators=(",", ":"))
+    return config
 
 
 def command_of(config: Any) -> set[tuple[str, str]]:
@@ -58,8 +71,9 @@ def test_it_is_reached_as_a_cluster_of_the_stack_is() -> None:
     assert ours == new
 
 
-def test_its_token_is_that_of_the_given_profile_and_role() -> None:
-    more = command_of(config_of(profile="ci", role_arn=ROLE)) - command_of(config_of())
+@pytest.mark.parametrize("config", [config_of, config_of_a_new_cluster])
+def test_the_token_is_that_of_the_given_profile_and_role(config: Callable[..., Any]) -> None:
+    more = command_of(config(profile="ci", role_arn=ROLE)) - command_of(config())
     assert more == {("--profile", "ci"), ("--role-arn", ROLE)}
 
 
@@ -82,3 +96,17 @@ def test_a_volume_in_a_zone_without_a_subnet_is_refused() -> None:
 
         with pytest.raises(pulumi.RunError, match=f"^{re.escape(said)} with model files"):
             run(program, project="test", stack="test", cloud=Cloud(answers=answers))
+
+
+def test_more_zones_than_an_account_has_are_refused() -> None:
+    answers = {"aws:index/getAvailabilityZones:getAvailabilityZones": {"names": ["us-west-1a", "us-west-1c"]}}
+    said = r"cluster.zones: 3 is too large; EKS runs in 2 zones of this account \(us-west-1a, us-west-1c\)"
+    with pytest.raises(pulumi.RunError, match=said):
+        run(lambda: GpuCluster("c", cluster_name="c", zones=3), project="t", stack="t", cloud=Cloud(answers=answers))
+
+
+def test_the_zones_of_deployed_subnets_stay() -> None:
+    deployed = [pulumi.Output.from_input(zone) for zone in ("us-east-1a", "us-east-1b")]
+    settled(["us-east-1b", "us-east-1a"], deployed)
+    with pytest.raises(pulumi.RunError, match="the deployed subnets are in us-east-1a, us-east-1b and cannot move"):
+        run(lambda: pulumi.export("zones", settled(["us-east-1a", "us-east-1c"], deployed)), project="t", stack="t")

@@ -15,7 +15,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from components.ollama_pair.model_watch import MPS_SECONDS, Watch, main, reported
+from components.ollama_pair.model_watch import Watch, main, reported
 from tests.components.json_server import Answer, JsonServer, Request, serve
 
 
@@ -67,6 +67,8 @@ LOST: Answer = (500, {"error": "llama-server process has terminated: exit status
         (404, {"error": "model 'm' not found"}),
         (400, {"error": '"m" does not support generate'}),
         (500, {"error": "no slots available after 10 retries"}),
+        (500, {"error": "llm server not responding"}),
+        (500, {"error": "timed out waiting for llama runner to start"}),
         (500, {}),
     ],
     ids=lambda answer: f"{answer[0]} {answer[1].get('error', '')[:8]}",
@@ -81,9 +83,21 @@ def test_only_an_error_of_the_model_counts(
     assert not (tmp_path / "lost").exists()
 
 
-def test_a_reply_that_stops_early_has_no_error_message() -> None:
-    broken = Mock(read=Mock(side_effect=IncompleteRead(b"")))
+@pytest.mark.parametrize("error", [IncompleteRead(b""), ConnectionResetError()])
+def test_a_reply_that_stops_early_has_no_error_message(error: Exception) -> None:
+    broken = Mock(read=Mock(side_effect=error))
     assert reported(HTTPError("http://localhost", 500, "", Message(), broken)) == ""
+
+
+@pytest.mark.parametrize("error", [IncompleteRead(b""), ConnectionResetError(), ValueError("no JSON")])
+def test_a_server_that_hangs_up_is_busy(
+    error: Exception, watch: Watch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("urllib.request.urlopen", Mock(side_effect=error))
+    watch.look()
+    watch.settle()
+    assert (tmp_path / "ready").exists()
+    assert capsys.readouterr().out == f"m is busy: {error}\n"
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}"])
@@ -122,6 +136,16 @@ def test_a_reply_between_errors_resets_the_count(
     server.asked.clear()
     watch.look()
     assert server.asked == []
+    assert not watch.has_errors, "a server that starts again has none"
+
+
+def test_a_server_that_stops_by_itself_is_lost_too(ollama: Ollama, watch: Watch, tmp_path: Path) -> None:
+    ollama.reply = LOST
+    watch.look()
+    watch.look()
+    ollama.during = (tmp_path / "started").unlink
+    watch.look()
+    assert (tmp_path / "lost").exists()
 
 
 def test_a_busy_server_between_errors_does_not_reset_the_count(ollama: Ollama, watch: Watch, tmp_path: Path) -> None:
@@ -135,19 +159,20 @@ def test_a_busy_server_between_errors_does_not_reset_the_count(ollama: Ollama, w
 def test_a_model_is_unready_and_unloaded_when_nobody_checks_its_mps_daemon_any_more(
     ollama: Ollama, server: JsonServer, watch: Watch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "mps").touch()
-    watch.look()
-    assert (tmp_path / "ready").exists()
-    server.asked.clear()
-    checked_at = time.time() - MPS_SECONDS - 1
-    os.utime(tmp_path / "mps", (checked_at, checked_at))
-    watch.look()
-    assert not (tmp_path / "ready").exists()
+    # `model_start.sh` needs 40 seconds for a question to a slow daemon.
+    for seconds in (0, 40, 61):
+        (tmp_path / "mps").touch()
+        checked_at = time.time() - seconds
+        os.utime(tmp_path / "mps", (checked_at, checked_at))
+        server.asked.clear()
+        watch.look()
+        assert (tmp_path / "ready").exists() == (seconds <= 40)
     # Without a prompt and with this keep_alive, Ollama ends the model's process (v0.32.15 server/routes.go, line 403).
     assert [asked.body for asked in server.asked] == [{"model": "m", "stream": False, "keep_alive": 0}]
     assert capsys.readouterr().out.endswith("so m was unloaded. Delete this pod.\n")
-    ollama.reply = LOST
-    watch.look()
+    for ollama.reply in (LOST, (503, {})):
+        watch.look()
+        assert "m must be unloaded, which failed" in capsys.readouterr().out
     assert not (tmp_path / "lost").exists(), "nobody reads it any more"
 
 
@@ -204,6 +229,13 @@ def test_the_gpu_is_used_only_after_a_time_without_clients(
     # No client has used a model that is no longer in memory.
     ollama.listed = []
     assert asked(server, watch) == [LOAD, TOKEN]
+    # A client may have used it since the server told nothing.
+    ollama.listed = [entry("2")]
+    watch.settle()
+    server.answer = lambda _: (503, {})
+    watch.settle()
+    server.answer = ollama
+    assert asked(server, watch) == [LOAD]
 
 
 def test_what_a_client_has_loaded_stays(ollama: Ollama, server: JsonServer, watch: Watch) -> None:
@@ -240,11 +272,3 @@ def test_the_sidecar_settles_after_each_look_and_repeats_it_sooner_after_an_erro
     assert [one.path for one in server.asked if one.method == "GET"] == ["/api/ps"] * 4
     with pytest.raises(SystemExit, match="0"):
         handlers[signal.SIGTERM]()
-
-
-def test_a_server_that_lists_nothing_usable_is_busy(ollama: Ollama, server: JsonServer, watch: Watch) -> None:
-    server.answer = lambda _: (503, {})
-    watch.settle()
-    server.answer = ollama
-    ollama.listed = [entry("1")]
-    assert asked(server, watch) == [LOAD]

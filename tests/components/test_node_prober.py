@@ -4,12 +4,14 @@ import json
 import socket
 import subprocess
 import sys
+from http.client import BadStatusLine
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from components.share_proof.expectation import expectations, node_expectation
-from components.share_proof.in_pod.node import _message
+from components.share_proof.in_pod.node import Plugin, _message, prove
 from components.share_proof.jobs import script_texts
 from sharing.hardware.gpus import gpus
 from sharing.modes.modes import Mps
@@ -131,9 +133,23 @@ def test_a_server_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     assert "Check the API server with `kubectl get nodes`." in text
 
 
+@pytest.mark.parametrize("error", [ConnectionResetError("hung up"), ValueError("no JSON"), BadStatusLine("SSH")])
+def test_the_reader_pauses_after_a_reply_that_is_no_node(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    paused: list[float] = []
+    monkeypatch.setattr("time.sleep", paused.append)
+    answers = Mock(side_effect=[error, node()[1], node()[1], error, error])
+    plugin = Plugin("nvidia-device-plugin", "app=plugin")
+    assert prove(EXPECTED, "gpu-0", answers, 60, 5, plugin)[0]
+    assert paused == [5, 5]
+    kept, text = prove(EXPECTED, "gpu-0", answers, -1, 5, plugin)
+    assert (kept, len(paused)) == (False, 2)
+    assert f"- cannot read the node from the API server: {error}\n" in text
+
+
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}"])
 def test_a_reply_without_a_message_is_shown_as_it_is(body: bytes) -> None:
     assert _message(body) == body.decode()
+    assert _message(b"\xff" * 201) == "\ufffd" * 200, "cut, and readable"
 
 
 def test_other_shares_and_labels_lead_to_the_logs_of_the_plugin(tmp_path: Path) -> None:

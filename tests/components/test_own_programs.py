@@ -22,6 +22,7 @@ KEYS = {
     "runs_on[0]": "gpu-nodes[0]",
     "runs_on": "gpu-nodes[0]",
     "].model:": "].name:",
+    "].pool:": "].name:",
     "spill_pools": "spill",
     "instance_types": "instance-types",
     "volume_gib": "volume-gib",

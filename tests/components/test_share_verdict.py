@@ -101,13 +101,15 @@ def refused(expected: ShareExpectation, pods: Sequence[Pod]) -> str:
         (expected_of(Exclusive()), {}, {}, [[0]]),
         (expected_of(Exclusive(), count=2), {}, {1: OTHER_GPU}, [[0], [1]]),
         (TIME_SLICES, {}, {}, [[0, 1, 2]]),
+        # The least and the most that a pod may see: 10 % less and more than the 14,912 MiB that CUDA shows on a T4.
+        (TIME_SLICES, {}, {0: {"FAKE_MIB": "13420"}, 1: {"FAKE_MIB": "16403"}}, [[0, 1, 2]]),
         (SLICES, ONE_SLICE, {1: OTHER_GPU, 2: {"FAKE_GPU": "204"}}, [[0], [1], [2]]),
         # Slices that are shared in time.
         (SHARED_SLICES, ONE_SLICE, {2: OTHER_GPU, 3: OTHER_GPU}, [[0, 1], [2, 3]]),
         # More shares than a node can run pods.
         (MANY, {}, {}, [[*range(MOST_PODS)]]),
     ],
-    ids=["entire GPU", "two entire GPUs", "time slices", "slices", "shared slices", "many"],
+    ids=["entire GPU", "two entire GPUs", "time slices", "bounds", "slices", "shared slices", "many"],
 )
 def test_each_device_is_proved_to_have_its_pods(
     expected: ShareExpectation, every: Mapping[str, str], some: Fakes, devices: list[list[int]]

@@ -11,13 +11,13 @@ from sharing.hardware.gpus import gpus
 from sharing.modes.modes import Mps
 from tests.components.conftest import BUILDERS, Mocks
 
-[SHARES] = expectations(Mps(replicas=4), gpus()["t4"], 1)
+[SHARES] = expectations(Mps(replicas=4), gpus()["t4"], 2)
 OUTPUTS: dict[str, dict[str, Any]] = {
     "CostAlert": {"budget_id": "theirs-monthly-tagged-id"},
     "GpuCluster": {
         "cluster_name": "theirs-cluster",
-        "node_subnet_ids": ["theirs-private-0-id", "theirs-private-1-id"],
-        "zone_names": ["zone-0", "zone-1"],
+        "node_subnet_ids": [f"theirs-private-{number}-id" for number in range(3)],
+        "zone_names": ["zone-0", "zone-1", "zone-2"],
         "system_nodes.id": "theirs-system-id",
     },
     "ExistingCluster": {
@@ -27,7 +27,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {
     },
     "SpotGpuNodeGroup": {
         "node_group.labels": {
-            "tandem/pool": "gpu",
+            "tandem/pool": "big",
             "nvidia.com/gpu.present": "true",
             "nvidia.com/gpu.deploy.operands": "false",
         }

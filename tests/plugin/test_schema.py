@@ -4,6 +4,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from pulumi.provider.experimental.util import camel_case
 
 import components
+from plugin.names import default_of
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "plugin" / "schema.json").read_text(encoding="utf-8"))
 PUBLIC = {name: getattr(components, name) for names in components.PUBLIC.values() for name in names}
@@ -35,6 +37,17 @@ def type_named(name: str) -> Any:
     return SCHEMA["types"][f"tandem:index:{name}"]
 
 
+def described(name: str) -> Any:
+    """The arguments of a class: those of a component are in its resource."""
+    component = name.removesuffix("Args")
+    return SCHEMA["resources"][f"tandem:index:{component}"] if component in SERVED else type_named(name)
+
+
+def properties_of(name: str) -> Any:
+    found = described(name)
+    return found.get("inputProperties", found.get("properties"))
+
+
 def properties() -> Iterator[tuple[str, Any]]:
     """Every property of the schema, with its place."""
     for token, resource in SCHEMA["resources"].items():
@@ -54,19 +67,30 @@ def is_for_python_alone(parameter: inspect.Parameter) -> bool:
 
 @pytest.mark.parametrize("name", sorted(name for name in CLASSES if name not in SERVED))
 def test_the_schema_has_the_arguments_of_a_class_and_requires_those_without_a_default(name: str) -> None:
-    component = name.removesuffix("Args")
-    found = SCHEMA["resources"][f"tandem:index:{component}"] if component in SERVED else type_named(name)
+    found = described(name)
     given = {
         camel_case(each): parameter
         for each, parameter in inspect.signature(CLASSES[name]).parameters.items()
         if not is_for_python_alone(parameter)
     }
-    assert [*found.get("inputProperties", found.get("properties"))] == [*given]
+    assert [*properties_of(name)] == [*given]
     required = [each for each, parameter in given.items() if parameter.default is inspect.Parameter.empty]
     assert found.get("requiredInputs", found["required"]) == required
-    for each, parameter in given.items():
-        if parameter.default not in (inspect.Parameter.empty, None, "", ()):
-            assert "efault" in found.get("inputProperties", found.get("properties"))[each]["description"], each
+
+
+@pytest.mark.parametrize("name", sorted(name for name, made in CLASSES.items() if is_dataclass(made)))
+def test_the_meaning_of_an_argument_ends_with_its_default(name: str) -> None:
+    """The reference has the same texts. Where they have no default, it is nothing, 0 or empty."""
+    for field in fields(CLASSES[name]):
+        default, shown = default_of(field), properties_of(name).get(camel_case(field.name))
+        if default is MISSING or shown is None:
+            continue
+        if is_dataclass(default):
+            default = {part: value for part, value in vars(default).items() if value}
+        if text := re.search(r"Default: `(.*)`\.$", shown["description"]):
+            assert json.loads(text[1]) == ([*default] if isinstance(default, tuple) else default), field.name
+        else:
+            assert not default, field.name
 
 
 @pytest.mark.parametrize(("place", "prop"), [*properties()])
