@@ -1,6 +1,7 @@
 """Karpenter, as far as Pulumi sees it: what is ready, and what keeps an object or a node.
 
-The cluster tier runs the real core. Here, a pool has as many nodes as its limits allow, of its first type and subnet.
+The cluster tier runs the real core. Here, the first pod that waits brings as many nodes as the limits
+of the pools allow, of their first types and subnets.
 """
 
 import json
@@ -73,10 +74,11 @@ def make_profiles(entities: Entities, server: str) -> None:
             made(entities, tokens.PROFILE, name, name, CHART, node_class.key, {"role": role})
 
 
-def launch_nodes(entities: Entities, server: str) -> None:
-    """Launches all nodes that a pool may have, whether pods need them or not."""
+def launch_nodes(entities: Entities, server: str) -> bool:
+    """Launches all nodes that the pools may have, for pods that wait. Returns whether it launched any."""
+    before = len(entities.of(tokens.INSTANCE))
     if why_idle(entities, server) is not None:
-        return
+        return False
     for pool in entities.within(server, tokens.NODE_POOL):
         node_class = _class_of(entities, pool)
         if node_class is None or not entities.owned_by(node_class, tokens.PROFILE):
@@ -84,6 +86,7 @@ def launch_nodes(entities: Entities, server: str) -> None:
         launched = len(entities.owned_by(pool, tokens.INSTANCE))
         for _ in range(launched, int(value_at(pool.inputs, "spec.limits.nodes"))):
             _launch(entities, pool, node_class)
+    return len(entities.of(tokens.INSTANCE)) > before
 
 
 def _class_of(entities: Entities, pool: Entity) -> Entity | None:

@@ -5,6 +5,7 @@ from typing import Any
 from sandbox.world import tokens
 from sandbox.world.controllers import jobs
 from sandbox.world.controllers.helm import install, replace_pods, uninstall
+from sandbox.world.controllers.karpenter import launch_nodes
 from sandbox.world.controllers.nodes import admit_creator, make_access_entry, make_control_plane, refresh, scale
 from sandbox.world.controllers.settling import settle
 from sandbox.world.controllers.user_data import keep_version
@@ -56,6 +57,14 @@ def delete(entities: Entities, entity: Entity) -> None:
             entities.remove(schedule)
     entities.remove(entity)
     settle(entities)
+
+
+def answer_pending(entities: Entities, type: str, server: str) -> bool:
+    """Launches nodes for the pods of a release or Job that waits. Returns whether there are new ones."""
+    if type not in (tokens.RELEASE, tokens.JOB) or not launch_nodes(entities, server):
+        return False
+    settle(entities)
+    return True
 
 
 def _empty(entities: Entities, namespace: Entity) -> None:

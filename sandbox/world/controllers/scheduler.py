@@ -129,8 +129,8 @@ def _tolerates(pod: Pod, taint: dict[str, Any]) -> bool:
         # requests (kubernetes plugin/pkg/admission/extendedresourcetoleration/admission.go).
         return True
     return any(
-        one.get("key") in (None, "", taint.get("key"))
-        and EFFECTS.get(str(one.get("effect")), one.get("effect")) in (None, "", effect)
+        one["key"] == taint["key"]
+        and EFFECTS.get(str(one.get("effect"))) in (None, effect)
         and (one.get("operator") == "Exists" or one.get("value") == taint.get("value"))
         for one in pod.tolerations
     )

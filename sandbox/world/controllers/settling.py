@@ -1,4 +1,4 @@
-"""The loops of Kubernetes, which run until nothing changes: evictions, the plugin, scheduling, new nodes, storage."""
+"""The loops of Kubernetes, which run until nothing changes: evictions, the plugin, scheduling, storage."""
 
 from sandbox.world import tokens
 from sandbox.world.controllers import journal, karpenter
@@ -23,7 +23,6 @@ def settle(entities: Entities) -> None:
     journal.note_stops(entities)
     for cluster in entities.of(tokens.CLUSTER):
         karpenter.make_profiles(entities, str(cluster.outputs["endpoint"]))
-        karpenter.launch_nodes(entities, str(cluster.outputs["endpoint"]))
     start_plugins(entities)
     journal.note_modes(entities)
     for release in entities.of(tokens.RELEASE):

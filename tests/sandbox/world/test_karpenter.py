@@ -19,14 +19,15 @@ def account() -> Karpenter:
 
 @pytest.fixture
 def ready(account: Karpenter) -> Karpenter:
-    """A pool of one node with two shares."""
+    """A pool of one node with two shares, which a model has brought."""
     account.node_class()
     account.pool()
+    assert account.own == [], "no pod waits for a node"
+    account.model()
     return account
 
 
 def test_a_pool_has_a_node_with_all_of_its_resources(ready: Karpenter) -> None:
-    ready.model()
     [instance] = ready.of(tokens.INSTANCE, "karpenter")
     assert instance.owner == (tokens.NODE_POOL, "gpu")
     assert instance.inputs["instanceType"] == "g4dn.xlarge"
@@ -87,6 +88,8 @@ def test_a_pool_launches_and_terminates_nodes_only_while_the_controller_can_work
         ready.drop(tokens.NODE_POOL, "gpu")
     spec = ready.outputs(tokens.NODE_POOL, "gpu")["spec"]
     ready.change(tokens.NODE_POOL, "gpu", spec={**spec, "limits": {"nodes": "2"}})
+    with refused("Timeout", "Insufficient nvidia.com/gpu"):
+        ready.model("more", replicaCount=2)
     assert len(ready.own) == 1
 
 
