@@ -9,7 +9,8 @@ import json
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
 from sandbox.world.controllers.nodes import TYPE_LABEL, cluster_at, describe_node, launch, made
-from sandbox.world.controllers.pods import releases
+from sandbox.world.controllers.pods import Pod, releases
+from sandbox.world.controllers.scheduler import must_leave
 from sandbox.world.entities import Entities, Entity, value_at, values_at
 
 CHART = "karpenter"
@@ -74,14 +75,16 @@ def make_profiles(entities: Entities, server: str) -> None:
             made(entities, tokens.PROFILE, name, name, CHART, node_class.key, {"role": role})
 
 
-def launch_nodes(entities: Entities, server: str) -> bool:
-    """Launches all nodes that the pools may have, for pods that wait. Returns whether it launched any."""
+def launch_nodes(entities: Entities, server: str, pod: Pod) -> bool:
+    """Launches all nodes that may exist in the pools on which a pending pod may stay. Returns whether it launched any."""
     before = len(entities.of(tokens.INSTANCE))
     if why_idle(entities, server) is not None:
         return False
     for pool in entities.within(server, tokens.NODE_POOL):
         node_class = _class_of(entities, pool)
         if node_class is None or not entities.owned_by(node_class, tokens.PROFILE):
+            continue
+        if must_leave(pod, pool.inputs["spec"]["template"]):
             continue
         launched = len(entities.owned_by(pool, tokens.INSTANCE))
         for _ in range(launched, int(value_at(pool.inputs, "spec.limits.nodes"))):

@@ -44,6 +44,21 @@ def test_a_pool_has_a_node_with_all_of_its_resources(ready: Karpenter) -> None:
     assert pod.outputs["node"] == node.id
 
 
+def test_pods_bring_nodes_only_of_pools_on_which_they_may_stay(ready: Karpenter) -> None:
+    template = ready.outputs(tokens.NODE_POOL, "gpu")["spec"]["template"]
+    taint = {"key": "tandem/mode", "value": "mps", "effect": "NoExecute"}
+    other = {**template, "spec": {**template["spec"], "taints": [*template["spec"]["taints"], taint]}}
+    ready.drop(tokens.NODE_POOL, "gpu")
+    ready.make(tokens.NODE_POOL, metadata=meta("gpu"), spec={"template": other, "limits": {"nodes": "1"}})
+    assert ready.own == [], "the model's pod waits"
+    values = ready.outputs(tokens.RELEASE, "default/m")["values"]
+    ready.change(tokens.RELEASE, "default/m", values={**values, "tolerations": [{**taint, "operator": "Equal"}]})
+    ready.drop(tokens.NODE_POOL, "gpu")
+    assert ready.own == []
+    ready.make(tokens.NODE_POOL, metadata=meta("gpu"), spec={"template": other, "limits": {"nodes": "1"}})
+    assert len(ready.own) == 1, "no call waits, but a pod"
+
+
 def test_instances_of_a_pool_are_found_by_its_tag(ready: Karpenter) -> None:
     """Karpenter sets it on each (karpenter-provider-aws v1.14.1 pkg/apis/v1/labels.go)."""
 
