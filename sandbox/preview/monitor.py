@@ -26,8 +26,6 @@ SEVERITIES = {engine_pb2.INFO: "info", engine_pb2.WARNING: "warning", engine_pb2
 FEATURES = (
     resource_pb2.RESOURCE_MONITOR_FEATURE_SECRETS,
     resource_pb2.RESOURCE_MONITOR_FEATURE_RESOURCE_REFERENCES,
-    resource_pb2.RESOURCE_MONITOR_FEATURE_ALIAS_SPECS,
-    resource_pb2.RESOURCE_MONITOR_FEATURE_REPLACEMENT_TRIGGER,
     resource_pb2.RESOURCE_MONITOR_FEATURE_TRANSFORMS,
 )
 
@@ -145,10 +143,7 @@ class Monitor:
         if request.transforms and not registration.remote:
             raise Refused(f"the sandbox runs transforms only on remote components, not on {registration.name!r}")
         self._transforms = self._callbacks.named(request.transforms)
-        try:
-            registered = self.register(registration)
-        finally:
-            self._transforms = ()
+        registered = self.register(registration)
         response = resource_pb2.RegisterResourceResponse(urn=registered.urn, id=registered.id)
         # Most outputs are unchanged inputs, so reuse their wire form.
         response.object.CopyFrom(request.object)
@@ -157,9 +152,8 @@ class Monitor:
             response.propertyDependencies[key].urns.extend(urns)
         return response
 
-    def RegisterResourceOutputs(self, request: resource_pb2.RegisterResourceOutputsRequest) -> empty_pb2.Empty:
+    def RegisterResourceOutputs(self, request: resource_pb2.RegisterResourceOutputsRequest) -> None:
         self.register_outputs(request.urn, wire.read(request.outputs))
-        return empty_pb2.Empty()
 
     def Invoke(self, request: resource_pb2.ResourceInvokeRequest) -> resource_pb2.ResourceInvokeResponse:
         provider = request.provider.rpartition("::")[0]
@@ -177,21 +171,17 @@ class Monitor:
     def GetDeploymentInfo(self, request: empty_pb2.Empty) -> resource_pb2.DeploymentInfo:
         return resource_pb2.DeploymentInfo(supportedFeatures=FEATURES)
 
-    def RegisterPackage(self, request: resource_pb2.RegisterPackageRequest) -> resource_pb2.RegisterPackageResponse:
-        return resource_pb2.RegisterPackageResponse(ref=request.name)
+    # The SDK ignores the answers of the others.
 
-    def SignalAndWaitForShutdown(self, request: empty_pb2.Empty) -> empty_pb2.Empty:
-        return empty_pb2.Empty()
+    def SignalAndWaitForShutdown(self, request: empty_pb2.Empty) -> None:
+        """There is nothing to wait for."""
 
-    def Log(self, request: engine_pb2.LogRequest) -> empty_pb2.Empty:
+    def Log(self, request: engine_pb2.LogRequest) -> None:
         if request.severity != engine_pb2.DEBUG:
             self._logs.append(Log(SEVERITIES[request.severity], request.message, request.urn))
-        return empty_pb2.Empty()
 
-    def RequirePulumiVersion(
-        self, request: engine_pb2.RequirePulumiVersionRequest
-    ) -> engine_pb2.RequirePulumiVersionResponse:
-        return engine_pb2.RequirePulumiVersionResponse()
+    def RequirePulumiVersion(self, request: engine_pb2.RequirePulumiVersionRequest) -> None:
+        """Every version is right."""
 
 
 def _differing(outputs: Values, inputs: Mapping[str, Any]) -> Values:

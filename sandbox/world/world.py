@@ -227,6 +227,8 @@ class World:
         """Waits until no rule rejects the call. Gives up when nothing has changed for `patience` seconds."""
         while (refused := refusal(self.rules, moment, case)) is not None:
             rule, error = refused
+            if moment != "delete" and reactions.answer_pending(self._entities, case.type, case.inputs, case.cluster):
+                continue
             quiet = self._patience - (time.monotonic() - self._moved_at)
             if not rule.waits or (quiet <= 0 and not self._busy):
                 if rule.done and not case.inputs.get("atomic"):

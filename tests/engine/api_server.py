@@ -154,6 +154,6 @@ def _shown(entity: Entity) -> dict[str, Any]:
     if entity.type == tokens.NODE:
         return {
             "metadata": metadata,
-            "spec": {"taints": [{**one, "effect": _EFFECTS[one["effect"]]} for one in taints(entity)]},
+            "spec": {"taints": [{**one, "effect": _EFFECTS[one["effect"]]} for one in taints(entity.outputs)]},
         }
     return {**entity.inputs, "metadata": metadata}

@@ -1,6 +1,7 @@
 """Karpenter, as far as Pulumi sees it: what is ready, and what keeps an object or a node.
 
-The cluster tier runs the real core. Here, a pool has as many nodes as its limits allow, of its first type and subnet.
+The cluster tier runs the real core. Here, the first pod that waits brings as many nodes as the limits
+of the pools allow, of their first types and subnets.
 """
 
 import json
@@ -8,7 +9,8 @@ import json
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
 from sandbox.world.controllers.nodes import TYPE_LABEL, cluster_at, describe_node, launch, made
-from sandbox.world.controllers.pods import releases
+from sandbox.world.controllers.pods import Pod, releases
+from sandbox.world.controllers.scheduler import must_leave
 from sandbox.world.entities import Entities, Entity, value_at, values_at
 
 CHART = "karpenter"
@@ -73,17 +75,21 @@ def make_profiles(entities: Entities, server: str) -> None:
             made(entities, tokens.PROFILE, name, name, CHART, node_class.key, {"role": role})
 
 
-def launch_nodes(entities: Entities, server: str) -> None:
-    """Launches all nodes that a pool may have, whether pods need them or not."""
+def launch_nodes(entities: Entities, server: str, pod: Pod) -> bool:
+    """Launches all nodes that may exist in the pools on which a pending pod may stay. Returns whether it launched any."""
+    before = len(entities.of(tokens.INSTANCE))
     if why_idle(entities, server) is not None:
-        return
+        return False
     for pool in entities.within(server, tokens.NODE_POOL):
         node_class = _class_of(entities, pool)
         if node_class is None or not entities.owned_by(node_class, tokens.PROFILE):
             continue
+        if must_leave(pod, pool.inputs["spec"]["template"]):
+            continue
         launched = len(entities.owned_by(pool, tokens.INSTANCE))
         for _ in range(launched, int(value_at(pool.inputs, "spec.limits.nodes"))):
             _launch(entities, pool, node_class)
+    return len(entities.of(tokens.INSTANCE)) > before
 
 
 def _class_of(entities: Entities, pool: Entity) -> Entity | None:

@@ -41,10 +41,9 @@ def gpu_count(node: Entity) -> int:
     return hardware.gpus(labels(node).get(TYPE_LABEL, ""))
 
 
-def taints(node: Entity) -> list[dict[str, str]]:
-    """A node's taints in EKS's spelling (`effect: NO_SCHEDULE`)."""
-    found = values_at(node.outputs, "spec.taints")
-    return [{**one, "effect": EFFECTS.get(one.get("effect"), one.get("effect"))} for one in found]
+def taints(of: Values) -> list[dict[str, str]]:
+    """Taints in the outputs of a node, or in a template for nodes, in EKS's spelling (`effect: NO_SCHEDULE`)."""
+    return [{**one, "effect": EFFECTS.get(one["effect"], one["effect"])} for one in values_at(of, "spec.taints")]
 
 
 def meets(has: dict[str, str], requirement: dict[str, Any]) -> bool:

@@ -5,7 +5,9 @@ from typing import Any
 from sandbox.world import tokens
 from sandbox.world.controllers import jobs
 from sandbox.world.controllers.helm import install, replace_pods, uninstall
+from sandbox.world.controllers.karpenter import launch_nodes
 from sandbox.world.controllers.nodes import admit_creator, make_access_entry, make_control_plane, refresh, scale
+from sandbox.world.controllers.pods import pods_of, pods_of_job
 from sandbox.world.controllers.settling import settle
 from sandbox.world.controllers.user_data import keep_version
 from sandbox.world.entities import PULUMI, Entities, Entity
@@ -56,6 +58,15 @@ def delete(entities: Entities, entity: Entity) -> None:
             entities.remove(schedule)
     entities.remove(entity)
     settle(entities)
+
+
+def answer_pending(entities: Entities, type: str, inputs: dict[str, Any], server: str) -> bool:
+    """Launches nodes for the pods of a release or Job that waits. Returns whether there are new ones."""
+    pods = pods_of(inputs) if type == tokens.RELEASE else pods_of_job("", inputs) if type == tokens.JOB else []
+    if not any(launch_nodes(entities, server, pod) for pod in pods):
+        return False
+    settle(entities)
+    return True
 
 
 def _empty(entities: Entities, namespace: Entity) -> None:

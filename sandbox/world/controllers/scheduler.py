@@ -44,12 +44,12 @@ def _groups(pods: Iterable[Pod]) -> list[list[Pod]]:
     return found
 
 
-def must_leave(pod: Pod, node: Entity) -> bool:
-    """Whether a taint of the node evicts this pod.
+def must_leave(pod: Pod, place: dict[str, Any]) -> bool:
+    """Whether a taint evicts this pod from a node with these outputs, or from nodes with this template.
 
     https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/ (NoExecute)
     """
-    return any(taint.get("effect") == "NO_EXECUTE" and not _tolerates(pod, taint) for taint in taints(node))
+    return any(taint.get("effect") == "NO_EXECUTE" and not _tolerates(pod, taint) for taint in taints(place))
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class _Room:
             return "node(s) didn't match Pod's node affinity/selector"
         if pod.terms and not any(_meets_all(has, term) for term in pod.terms):
             return "node(s) didn't match Pod's node affinity/selector"
-        for taint in taints(node):
+        for taint in taints(node.outputs):
             if taint.get("effect") in BLOCKING and not _tolerates(pod, taint):
                 return f"node(s) had untolerated taint {{{taint.get('key')}: {taint.get('value') or ''}}}"
         if not pod.needs:
@@ -129,8 +129,8 @@ def _tolerates(pod: Pod, taint: dict[str, Any]) -> bool:
         # requests (kubernetes plugin/pkg/admission/extendedresourcetoleration/admission.go).
         return True
     return any(
-        one.get("key") in (None, "", taint.get("key"))
-        and EFFECTS.get(str(one.get("effect")), one.get("effect")) in (None, "", effect)
+        one["key"] == taint["key"]
+        and EFFECTS.get(str(one.get("effect"))) in (None, effect)
         and (one.get("operator") == "Exists" or one.get("value") == taint.get("value"))
         for one in pod.tolerations
     )

@@ -23,14 +23,20 @@ def settle(entities: Entities) -> None:
     journal.note_stops(entities)
     for cluster in entities.of(tokens.CLUSTER):
         karpenter.make_profiles(entities, str(cluster.outputs["endpoint"]))
-        karpenter.launch_nodes(entities, str(cluster.outputs["endpoint"]))
     start_plugins(entities)
     journal.note_modes(entities)
-    for release in entities.of(tokens.RELEASE):
-        waiting = [pod for pod in pods_of(release.inputs) if _is_pending(entities, release, pod)]
-        for pod in waiting:
-            _schedule(entities, release, pod)
-    detach(entities)
+    for release, pod in _waiting(entities):
+        _schedule(entities, release, pod)
+    if any(karpenter.launch_nodes(entities, release.cluster, pod) for release, pod in _waiting(entities)):
+        settle(entities)
+    else:
+        detach(entities)
+
+
+def _waiting(entities: Entities) -> list[tuple[Entity, Pod]]:
+    """The pods without a node, with their releases."""
+    found = [(release, pod) for release in entities.of(tokens.RELEASE) for pod in pods_of(release.inputs)]
+    return [(release, pod) for release, pod in found if _is_pending(entities, release, pod)]
 
 
 def _of(entities: Entities, release: Entity, pod: Pod) -> Entity | None:
@@ -42,7 +48,7 @@ def _evict(entities: Entities, release: Entity, pod: Pod) -> None:
     running = _of(entities, release, pod)
     if running is not None and running.outputs["node"]:
         node = entities.get(tokens.NODE, running.outputs["node"])
-        if node is None or must_leave(pod, node):
+        if node is None or must_leave(pod, node.outputs):
             running.outputs["node"] = ""
 
 

@@ -84,7 +84,9 @@ def test_without_access_entries_nothing_waits_for_them(cluster_graph: Built) -> 
 def test_users_of_an_output_depend_on_the_component_and_on_the_control_plane(cluster_graph: Built) -> None:
     # The latter through propertyDependencies: without them a replaced control plane would not reach its dependents.
     graph = cluster_graph(lambda cluster: k8s.Provider("own", kubeconfig=cluster.kubeconfig_json))
-    assert names(graph, graph.named("own").dependencies) == ["c Cluster", "c-eksCluster Cluster"]
+    own = graph.named("own")
+    assert names(graph, own.dependencies) == ["c Cluster", "c-eksCluster Cluster"]
+    assert not own.constructed, "it is the program's"
 
 
 def configured(graph: Graph) -> dict[str, Any]:

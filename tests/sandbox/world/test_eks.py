@@ -271,6 +271,11 @@ def test_an_update_without_quota_for_its_new_nodes_fails_and_keeps_the_old_ones(
     with refused("NodeCreationFailure", "MaxSpotInstanceCountExceeded"):
         clustered.change(tokens.NODE_GROUP, group, releaseVersion="later")
     assert {one.id for one in clustered.of(tokens.INSTANCE)} == before
+    # Changes that need no new node go on.
+    clustered.world.allow_vcpus(G_SPOT, 8)
+    clustered.change(tokens.NODE_GROUP, group, labels={"a": "b"})
+    clustered.change(tokens.NODE_GROUP, group, releaseVersion="early", updateConfig=MINIMAL)
+    clustered.change(tokens.NODE_GROUP, group, updateConfig={})
     clustered.world.allow_vcpus(G_SPOT, 16)
     clustered.change(tokens.NODE_GROUP, group, releaseVersion="later")
     assert clustered.world.peaks == {G_SPOT: 16}

@@ -19,14 +19,15 @@ def account() -> Karpenter:
 
 @pytest.fixture
 def ready(account: Karpenter) -> Karpenter:
-    """A pool of one node with two shares."""
+    """A pool of one node with two shares, which a model has brought."""
     account.node_class()
     account.pool()
+    assert account.own == [], "no pod waits for a node"
+    account.model()
     return account
 
 
 def test_a_pool_has_a_node_with_all_of_its_resources(ready: Karpenter) -> None:
-    ready.model()
     [instance] = ready.of(tokens.INSTANCE, "karpenter")
     assert instance.owner == (tokens.NODE_POOL, "gpu")
     assert instance.inputs["instanceType"] == "g4dn.xlarge"
@@ -41,6 +42,21 @@ def test_a_pool_has_a_node_with_all_of_its_resources(ready: Karpenter) -> None:
     assert node.outputs["spec"]["taints"] == [{**TAINT, "effect": "NoSchedule"}]
     [pod] = [one for one in ready.of(tokens.POD) if one.name == "m-0"]
     assert pod.outputs["node"] == node.id
+
+
+def test_pods_bring_nodes_only_of_pools_on_which_they_may_stay(ready: Karpenter) -> None:
+    template = ready.outputs(tokens.NODE_POOL, "gpu")["spec"]["template"]
+    taint = {"key": "tandem/mode", "value": "mps", "effect": "NoExecute"}
+    other = {**template, "spec": {**template["spec"], "taints": [*template["spec"]["taints"], taint]}}
+    ready.drop(tokens.NODE_POOL, "gpu")
+    ready.make(tokens.NODE_POOL, metadata=meta("gpu"), spec={"template": other, "limits": {"nodes": "1"}})
+    assert ready.own == [], "the model's pod waits"
+    values = ready.outputs(tokens.RELEASE, "default/m")["values"]
+    ready.change(tokens.RELEASE, "default/m", values={**values, "tolerations": [{**taint, "operator": "Equal"}]})
+    ready.drop(tokens.NODE_POOL, "gpu")
+    assert ready.own == []
+    ready.make(tokens.NODE_POOL, metadata=meta("gpu"), spec={"template": other, "limits": {"nodes": "1"}})
+    assert len(ready.own) == 1, "no call waits, but a pod"
 
 
 def test_instances_of_a_pool_are_found_by_its_tag(ready: Karpenter) -> None:
@@ -87,6 +103,8 @@ def test_a_pool_launches_and_terminates_nodes_only_while_the_controller_can_work
         ready.drop(tokens.NODE_POOL, "gpu")
     spec = ready.outputs(tokens.NODE_POOL, "gpu")["spec"]
     ready.change(tokens.NODE_POOL, "gpu", spec={**spec, "limits": {"nodes": "2"}})
+    with refused("Timeout", "Insufficient nvidia.com/gpu"):
+        ready.model("more", replicaCount=2)
     assert len(ready.own) == 1
 
 

@@ -73,10 +73,12 @@ def test_a_node_of_karpenter_has_the_plain_text_of_its_class(text: str, director
     spec = account.outputs(tokens.NODE_CLASS, node_class)["spec"]
     account.change(tokens.NODE_CLASS, node_class, spec={**spec, "userData": text})
     account.pool()
+    account.model("two", replicaCount=2)
     assert daemons(account) == [directory]
     account.change(tokens.NODE_CLASS, node_class, spec={**spec, "userData": GREETS})
     spec = account.outputs(tokens.NODE_POOL, "gpu")["spec"]
     account.change(tokens.NODE_POOL, "gpu", spec={**spec, "limits": {"nodes": "2"}})
+    account.model("third")
     assert daemons(account) == [directory, ""]
 
 
