@@ -22,13 +22,15 @@ from stacks.stack_file.write import stack_file
 from stacks.stack_file.yaml import Source, read
 from tandem.lookup import require_region
 from tandem.search.contexts import with_slots
-from tandem.terminal import CallError
+from tandem.terminal import CallError, in_words
 
 ANYWHERE = "0.0.0.0/0"
 """From `Pulumi.dev.yaml`, like the cluster. It is explicit, so that no rule warns about open access."""
 CAPACITIES: tuple[Capacity, ...] = ("spot", "on-demand")
 """How every setup is tried."""
 TYPES = "gpu-nodes.instance-types"
+MOST_NAMED = 3
+"""Models."""
 SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
 """Where an error about a model's setting begins."""
 Values = dict[str, Any]
@@ -135,6 +137,12 @@ def about_arguments(message: str, names: Mapping[str, str]) -> str:
         return f"{names[setting[1]]}{line[setting.end() :]}".replace("Remove the key for", "Leave it out for")
 
     return "\n".join(dict.fromkeys(map(name, message.splitlines())))
+
+
+def models_of(config: StackConfig) -> str:
+    """The models in a sentence: by name, or, if there are many, their number."""
+    names = [served.model.short_name for served in config.models]
+    return in_words(names) if 0 < len(names) <= MOST_NAMED else f"{len(names)} models"
 
 
 def context_of(config: StackConfig) -> str:
