@@ -33,6 +33,7 @@ def written(path: Path, **changes: object) -> Path:
 
 def options(*arguments: str) -> dict[str, dict[str, Any]]:
     found = json.loads(call("plan", *arguments, "--json").stdout)
+    assert found["schema_version"] == 1
     return {option["name"]: option for option in found["options"]}
 
 
