@@ -153,7 +153,7 @@ def context_of(config: StackConfig) -> str:
 
 def sharing_values(sharing: Sharing) -> Values:
     """The sharing as a stack file has it."""
-    return {"mode": sharing.mode, **sharing.model_dump(mode="json", by_alias=True, exclude_unset=True)}
+    return {"mode": sharing.mode, **sharing.model_dump(by_alias=True, exclude_unset=True)}
 
 
 def without_shares(models: Sequence[Values]) -> list[Values]:

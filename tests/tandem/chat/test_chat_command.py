@@ -114,20 +114,20 @@ def test_the_timeout_also_limits_the_first_request(
 
 
 def test_the_timeout_also_limits_each_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits: list[Any] = []
+    limits: list[tuple[float, str]] = []
 
     def opened(endpoint: Endpoint, **options: Any) -> Ollama:
-        limits.append(options.get("timeout"))
+        limits.append((options["timeout"], options["option"]))
         return Ollama(endpoint, **options)
 
     monkeypatch.setattr("tandem.chat.conversation.Ollama", opened)
     with ollama() as a, ollama() as b:
         assert chat(a, b, tmp_path, "--turns", "1", "--timeout", "7").returncode == 0
-    assert limits == [7, 7, 7, 7], "of both servers: for what needs no model, and for answers"
+    assert limits == [(7, "--timeout")] * 4, "of both servers: for what needs no model, and for answers"
 
 
 def test_a_pipe_gets_the_lines_as_the_model_wrote_them() -> None:
-    out, text = io.StringIO(), "more words than a terminal is wide " * 9
+    out, text = io.StringIO(), "more [bold] words than a terminal is wide " * 9
     turn = Turn(1, cast(Speaker, None), text)
     Screen(open_console(file=out), named=False).add(turn, Piece(text=text))
     assert out.getvalue() == text

@@ -106,15 +106,15 @@ def test_without_a_place_for_it_a_conversation_has_no_history(monkeypatch: pytes
 def test_words_and_options_come_in_any_order(
     stack: Reachable, mistral: FakeOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits: list[float] = []
+    limits: list[tuple[float, str, bool]] = []
 
     def opened(endpoint: Endpoint, **options: Any) -> Ollama:
-        limits.append(options["timeout"])
+        limits.append((options["timeout"], options["option"], "trouble" in options))
         return Ollama(endpoint, **options)
 
     monkeypatch.setattr(session, "Ollama", opened)
     ended = call("run", *stack.way, str(stack.file), "--yes", "mistral:7b", "--timeout", "7", "--seed", "7", "Why?")
-    assert (ended.returncode, asked(mistral), limits) == (0, [[("user", "Why?")]], [7])
+    assert (ended.returncode, asked(mistral), limits) == (0, [[("user", "Why?")]], [(7, "--timeout", True)])
 
 
 def test_piped_text_comes_before_the_prompt_as_in_ollama_run(

@@ -8,6 +8,7 @@ import yaml
 
 from tandem.search import base_stack
 from tandem.search.base_stack import BaseStack, Values
+from tests.descriptions import write_description
 from tests.sharing.builders import TODAY
 
 HOUR, MONTH = "max-usd-per-hour", "max-usd-per-month"
@@ -36,6 +37,11 @@ def test_a_list_of_pools_becomes_one_pool(read: Any) -> None:
     base = read({}, **{"gpu-nodes": pools, "models": [{"name": "llama2:7b", "pool": "b"}]})
     [pool] = base.config.pools
     assert (pool.name, pool.listed, base.sections["models"]) == ("gpu", False, [{"name": "llama2:7b"}])
+
+
+def test_a_description_is_found_beside_the_file(read: Any, tmp_path: Path) -> None:
+    base = read({}, models=[{"name": "mine", "gguf": write_description(tmp_path)}])
+    assert [served.model.name for served in base.config.models] == ["mine:latest"]
 
 
 def test_a_limit_of_the_call_replaces_both_of_the_file(read: Any) -> None:
