@@ -266,7 +266,6 @@ def add_measured(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measured",
         action="append",
-        default=[],
         metavar="RESULT.json",
         help="a result of `tandem bench STACK`: its speeds replace the forecast of the same model, GPU, mode and "
         "slots; pass it once per file",

@@ -182,7 +182,7 @@ def status(text: str) -> Iterator[None]:
             seconds += PATIENCE_SECONDS
             print_line(f"{text} … ({seconds:.0f} s so far)", sys.stderr)
 
-    thread = threading.Thread(target=repeat, daemon=True)
+    thread = threading.Thread(target=repeat)
     thread.start()
     try:
         yield

@@ -154,7 +154,7 @@ class Waker:
             )
         else:
             print_line(f"{what}. Waking it {wait}. The stack then costs {price}.", sys.stderr)
-            print_line("Wake it? [y/N] ", sys.stderr, end="", fold=False)
+            print_line("Wake it? [y/N]", sys.stderr, end=" ")
             try:
                 answer = input()
             except EOFError:

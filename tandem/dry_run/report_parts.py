@@ -18,4 +18,4 @@ def at(path: str) -> Any:
 class Report(BaseModel):
     """A part of the report."""
 
-    model_config = ConfigDict(from_attributes=True, frozen=True, populate_by_name=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(from_attributes=True, frozen=True, use_attribute_docstrings=True)

@@ -27,7 +27,7 @@ def missing_files(folder: Path) -> dict[Path, str]:
     return {
         description: yaml.safe_dump({"name": PROJECT, "runtime": _runtime(folder)}),
         program: f'"""The Pulumi program: `pulumi up`."""\n\nfrom {PROGRAM} import run\n\nrun()\n',
-        folder / schema.FILE: json.dumps(schema.stack_schema(), indent=1) + "\n",
+        folder / schema.FILE: json.dumps(schema.stack_schema()) + "\n",
     }
 
 

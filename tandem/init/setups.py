@@ -125,13 +125,14 @@ def find_setups(parsed: argparse.Namespace, questions: Questions, recipe: Recipe
             complain(str(error))
             money, given_budget = f"{money}/month", None
             continue
+        found = Found(base, choices, money == ask.SPARE)
         if choices.fitting:
             if recipe.is_own and not parsed.json:
                 screen.table(base.config, choices, ROWS, numbered=True)
-            return Found(base, choices, money == ask.SPARE)
+            return found
         _say_that_nothing_fits(base, choices, parsed, recipe)
         if not questions.asks or not (recipe.is_own or choices.over_budget):
-            return Found(base, choices, False)
+            return found
         print_line("Change the models or the budget." if recipe.is_own else "Change the budget.", sys.stdout)
         given = None if recipe.is_own else given
         given_context = given_budget = None

@@ -74,7 +74,7 @@ def run(parsed: argparse.Namespace) -> int:
     is_file = bool(parsed.write) and parsed.write.endswith(ENDING)
     stack = existing(parsed.write) if parsed.write and not is_file else None
     try:
-        with status(f"Reading {address(parsed.model)[:60]}"):
+        with status(f"Reading {short(parsed.model)}"):
             inspected = _inspect(parsed, name)
     except MissingFileError as error:
         raise CallError(str(error)) from None

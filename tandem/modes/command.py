@@ -120,7 +120,7 @@ def _cell(cell: "Cell") -> dict[str, Any]:
         "way": cell.way,
         "provisioner": cell.pool.provisioner,
         "verdict": "plans" if cell.plans else "refused",
-        "sharing": sharing.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "sharing": sharing.model_dump(by_alias=True, exclude_none=True),
         "nodes": cell.nodes,
         "capacity": "spot" if cell.is_spot else "on-demand",
         "usd_per_hour": round(cell.usd_per_hour, 4),

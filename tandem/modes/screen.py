@@ -14,7 +14,7 @@ from sharing.stack.config import StackConfig
 from sharing.verdict.choices import By
 from sharing.verdict.matrix import MODELS_FIT, Cell
 from tandem.columns import PER_MILLION, SPEEDS, TOKENS_PER_S, Column, lay_out, price_cell, print_table, speed_cell
-from tandem.search.base_stack import context_of
+from tandem.search.base_stack import context_of, models_of
 from tandem.terminal import count, in_words, open_console, say, say_about
 
 FIXES = "$ in errors: per hour, of the whole stack after the change; of a type with MIG, of one node"
@@ -26,7 +26,6 @@ ONLY = {"node-group": "n", "karpenter": "k"}
 NVIDIA_ONLY = "GPUs are NVIDIA's"
 WHY = {
     NVIDIA_ONLY: "the GPU is not NVIDIA's",
-    "the region is known": "no table knows the region",
     "the region offers the types": "the region does not offer the type",
     "the GPU supports the mode": "the GPU does not support the mode",
     "the driver supports the GPU": "the pinned driver does not support the GPU",
@@ -217,8 +216,7 @@ def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
 
 
 def _head(console: Console, config: StackConfig, cells: Sequence[Cell], by: By = "price") -> None:
-    models = in_words([served.model.short_name for served in config.models])
-    say_about(console, "Models:", f" {models}{context_of(config)}, on as many nodes as they need")
+    say_about(console, "Models:", f" {models_of(config)}{context_of(config)}, on as many nodes as they need")
     prices = _prices(config.region, cells)
     shown, what = {
         "price": ("Prices:", f"$ per hour for all GPU nodes, {prices}"),

@@ -155,7 +155,7 @@ def _trials(source: Source, config: StackConfig, name: str) -> Iterator[Source]:
     for way in WAYS:
         if way == name or (name not in WAYS and way.startswith(f"{name}-")):
             for sharing in WAYS[way](models, pool.smallest):
-                needed = with_room(pool.changed(own_sharing=sharing, min=0, max=1), config)
+                needed = with_room(pool.changed(own_sharing=sharing, max=1), config)
                 counts = {"max": needed.max, "volume-gib": needed.volume_gib}
                 if config.park is None:
                     counts |= {"min": 0, "desired": needed.desired}

@@ -24,6 +24,7 @@ from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import name_stages
+from tandem.search.base_stack import models_of
 from tandem.terminal import KEPT_SPACE, count, hint_at_left_out, in_range, in_words, print_rows, say, say_about
 
 TITLES = {
@@ -35,8 +36,6 @@ TITLES = {
     "mig-mixed": "MIG",
 }
 """Names of the sharing modes within a sentence, by `Mode.way`."""
-MOST_NAMED = 3
-"""The verdict names this many models; of more, it only gives the number."""
 BAR = 24
 """Characters of a bar that stands for an entire GPU."""
 MODEL_HEAD = ("", "GiB", "context", "tokens/s", "all busy", f"{PROMPT_TOKENS}-token prompt")
@@ -105,12 +104,11 @@ def mark(speed: Speed, figure: str) -> str:
 
 def _verdict(console: Console, plan: Plan, *, named: bool) -> None:
     """Which models run on which nodes, in one sentence."""
-    config, names = plan.config, [served.model.short_name for served in plan.config.models]
-    models = in_words(names) if 0 < len(names) <= MOST_NAMED else f"{len(names)} models"
+    config = plan.config
     pools = [describe_nodes(config, pool) for pool in config.pools]
     nodes = f"{len(pools)} pools" if len(pools) > 1 else pools[0]
     word = f"✓ {plan.stack}:" if named else "✓"
-    say_about(console, word, f" {models} on {nodes}", "bold green")
+    say_about(console, word, f" {models_of(config)} on {nodes}", "bold green")
 
 
 def _price(console: Console, plan: Plan, ready: str) -> None:
@@ -142,7 +140,7 @@ def _memory(console: Console, config: StackConfig, pool: GpuPool, fits: Sequence
         # The sum of what the rows below show.
         used = sum(round(need / 1024, 1) for need in needs)
         free = f"{used:,.1f} of {_gib(total)} GiB"
-        say(console, f"{title}  {_draw_bar([need / total for need in needs], bar)}  {free}", fold=False)
+        say(console, f"{title}  {_draw_bar([need / total for need in needs], bar)}  {free}")
     rows, left_out = _model_rows(fits, console.width)
     print_rows(console, rows, range(1, 5))
     hint_at_left_out(console, left_out)

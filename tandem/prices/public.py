@@ -15,11 +15,10 @@ from pydantic import AliasPath, BaseModel, Field, ValidationError
 from sharing import tables
 from sharing.hardware.gpus import instance_types
 from sharing.hardware.prices import Advice
-from sharing.printable import one_line
 from stacks.network_errors import reason_of
 from tandem.price_cache import Kept
 from tandem.prices.reading import positive, wanted_types
-from tandem.terminal import CallError
+from tandem.terminal import CallError, short
 
 PAGES = "https://b0.p.awsstatic.com/pricing/2.0/meteredUnitMaps"
 BULK = "https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws"
@@ -138,7 +137,7 @@ class Files:
                 self._read[url] = shape.model_validate_json(body), day
             except ValidationError as error:
                 first = error.errors()[0]
-                where = one_line(".".join(map(str, first["loc"])))[:100]
+                where = short(".".join(map(str, first["loc"])))
                 what = "is not JSON" if first["type"] == "json_invalid" else f"has another format ({where})"
                 raise CallError(f"{url} {what}. {FIX}") from None
             except httpx.TimeoutException:

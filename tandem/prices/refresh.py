@@ -124,7 +124,7 @@ def _write(
 
 def write_table(path: Path, source: str, date: str, rows: Iterable[Sequence[object]]) -> Path:
     """Writes the file of a table; returns it."""
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8") as file:
         file.write(f"# source: {source}\n# date: {date}\n")
         csv.writer(file, lineterminator="\n").writerows(rows)
     return path

@@ -22,13 +22,15 @@ from stacks.stack_file.write import stack_file
 from stacks.stack_file.yaml import Source, read
 from tandem.lookup import require_region
 from tandem.search.contexts import with_slots
-from tandem.terminal import CallError
+from tandem.terminal import CallError, in_words
 
 ANYWHERE = "0.0.0.0/0"
 """From `Pulumi.dev.yaml`, like the cluster. It is explicit, so that no rule warns about open access."""
 CAPACITIES: tuple[Capacity, ...] = ("spot", "on-demand")
 """How every setup is tried."""
 TYPES = "gpu-nodes.instance-types"
+MOST_NAMED = 3
+"""Models."""
 SETTING = re.compile(r"models\[[^]]*\]\.(\w+)(?=:)")
 """Where an error about a model's setting begins."""
 Values = dict[str, Any]
@@ -137,6 +139,12 @@ def about_arguments(message: str, names: Mapping[str, str]) -> str:
     return "\n".join(dict.fromkeys(map(name, message.splitlines())))
 
 
+def models_of(config: StackConfig) -> str:
+    """The models in a sentence: by name, or, if there are many, their number."""
+    names = [served.model.short_name for served in config.models]
+    return in_words(names) if 0 < len(names) <= MOST_NAMED else f"{len(names)} models"
+
+
 def context_of(config: StackConfig) -> str:
     """The context of the models, for the head of a table: `, context 4,096`; nothing where it differs."""
     contexts = {served.effective_context for served in config.models}
@@ -145,7 +153,7 @@ def context_of(config: StackConfig) -> str:
 
 def sharing_values(sharing: Sharing) -> Values:
     """The sharing as a stack file has it."""
-    return {"mode": sharing.mode, **sharing.model_dump(mode="json", by_alias=True, exclude_unset=True)}
+    return {"mode": sharing.mode, **sharing.model_dump(by_alias=True, exclude_unset=True)}
 
 
 def without_shares(models: Sequence[Values]) -> list[Values]:

@@ -40,13 +40,11 @@ def read_hours(text: str, region: str) -> dict[str, dict[str, Any]]:
     if text == ALWAYS:
         return {}
     given = HOURS.fullmatch(text.strip())
-    begin, end = (int(given[1]), int(given[2])) if given else (0, 0)
-    if given and end <= begin < HOURS_PER_DAY:
-        raise CallError(
-            f"the hours {given[1]}-{given[2]} must end later than they start. Make the second number larger."
-        )
-    if not given or not begin < end < HOURS_PER_DAY:
+    if not given or max(int(given[1]), int(given[2])) >= HOURS_PER_DAY:
         raise CallError(f"the hours must be like 8-20 Europe/Paris, or {ALWAYS}, not '{short(text)}'.")
+    begin, end = int(given[1]), int(given[2])
+    if end <= begin:
+        raise CallError(f"the hours {begin}-{end} must end later than they start. Make the second number larger.")
     timezone = given[3] or timezone_of(region)
     if wrong := judge_timezone(timezone):
         raise CallError(f"{wrong[0]} '{timezone}'. {wrong[1]}")

@@ -26,9 +26,9 @@ from sharing.verdict.rules.budget import (
 )
 from sharing.verdict.rules.offers import read_prices
 from tandem.columns import NOTES, PER_MILLION, TOKENS_PER_S, Column, price_cell, print_table, speed_cell, speed_digits
-from tandem.search.base_stack import context_of
+from tandem.search.base_stack import context_of, models_of
 from tandem.search.smaller import ALTERNATIVES, describe_rest
-from tandem.terminal import count, hint_at_left_out, in_words, open_console, say, say_about
+from tandem.terminal import count, hint_at_left_out, open_console, say, say_about
 
 MOST_DOUBTS = 4
 MOST_TYPES = 3
@@ -82,11 +82,10 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
             _unpriced(console, config, choices)
         return
     shown = choices.fitting[:most]
-    tenants = config.models
-    names = [served.model.short_name for served in tenants[:3]]
-    models = in_words([*names, f"{len(tenants) - 3} more"] if len(tenants) > 3 else names)
     place = "by region" if choices.regions else f"in {config.region}"
-    head = f"for {models}{context_of(config)}, {place}: {len(shown)} of {count(len(choices.fitting), 'setup')}"
+    head = (
+        f"for {models_of(config)}{context_of(config)}, {place}: {len(shown)} of {count(len(choices.fitting), 'setup')}"
+    )
     say_about(console, BEST[choices.by], f" {head}")
     doubts = _doubts(shown)
     rows = [Row(choice, str(number) * numbered, _letters(choice, doubts)) for number, choice in enumerate(shown, 1)]
@@ -128,9 +127,9 @@ def _regions_without(console: Console, choices: Choices) -> None:
     if any(choice.cell.is_spot for choice in choices.fitting):
         without = sum(bool(kinds) and not any(spot(kind.name, at) for kind in kinds) for at, kinds in types.items())
         read = "`tandem prices --region REGION`, then `choose --region REGION --live-prices`"
-        said += [f"spot prices unknown in {count(without, 'region')}: run {read}"] * (without > 0)
+        said += [f"spot prices unknown in {count(without, 'region')}: run {read}"] if without else []
     unpriced = sum(not kinds and sells_gpus(region) for region, kinds in types.items())
-    said += [f"{count(unpriced, 'region')} without own prices left out"] * (unpriced > 0)
+    said += [f"{count(unpriced, 'region')} without own prices left out"] if unpriced else []
     if said:
         say(console, "; ".join(said))
 
@@ -146,14 +145,14 @@ def _just_too_slow(console: Console, config: StackConfig, choices: Choices) -> N
     ]
     if near:
         nearest = min(near, key=lambda choice: choice.rank("price"))
-        usd, speed = nearest.bill.usd_per_hour, _just_below(nearest.cell.tokens_per_s)
+        # With one digit more than in the table.
+        speed = _round_down(nearest.cell.tokens_per_s, speed_digits(nearest.cell.tokens_per_s) + 1)
+        usd = nearest.bill.usd_per_hour
         left_out = f"{count(len(near), 'setup')}, from ${usd:.3f} per hour with {speed}"
         say(console, f"left out just below {least:g} tokens/s: {left_out}")
 
 
-def _just_below(tokens_per_s: float) -> str:
-    """With one digit more than in the table, rounded down."""
-    digits = speed_digits(tokens_per_s) + 1
+def _round_down(tokens_per_s: float, digits: int) -> str:
     return f"{floor(tokens_per_s * 10**digits) / 10**digits:.{digits}f}"
 
 
@@ -197,7 +196,7 @@ def _margin(choice: Choice) -> str:
 def _doubts(shown: Sequence[Choice]) -> dict[str, str]:
     """A letter for each warning about the rows."""
     doubts = dict.fromkeys(doubt for choice in shown for doubt in choice.doubts)
-    return {doubt: chr(ord("a") + index % 26) for index, doubt in enumerate(doubts)}
+    return {doubt: chr(ord("a") + index) for index, doubt in enumerate(doubts)}
 
 
 def describe_nothing(config: StackConfig, choices: Choices) -> str:
@@ -220,7 +219,7 @@ def describe_nothing(config: StackConfig, choices: Choices) -> str:
     limits = limits_of(config)
     bill = choices.nearest.bill if choices.nearest else None
     least = choices.least_tokens_per_s
-    fast = f" with {least:g} tokens/s of every model while all are busy" * (least > 0)
+    fast = f" with {least:g} tokens/s of every model while all are busy" if least else ""
     reason = f"no setup{fast} fits within the budget of {describe_limits(limits, bill)}."
     if choices.nearest:
         reason += _cheapest(choices.nearest, limits, "is fast enough" if fast else "fits the models")
@@ -247,8 +246,7 @@ def _fastest(nearest: Choice, limits: Limits) -> str:
 
 def _lower(nearest: Choice) -> str:
     speed = nearest.cell.tokens_per_s
-    enough = floor(speed) if speed >= 10 else floor(speed * 10) / 10
-    return f"lower --min-tokens-per-second to {enough}"
+    return f"lower --min-tokens-per-second to {_round_down(speed, speed_digits(speed))}"
 
 
 def _is_over_budget(choice: Choice, limits: Limits) -> bool:

@@ -1,5 +1,6 @@
 """What all commands share: how they find the stack file, and how they report errors."""
 
+import contextlib
 import gc
 import io
 import os
@@ -14,9 +15,9 @@ import pytest
 from rich.console import Console
 
 from tandem.installation import OPTIONAL, version
-from tandem.lookup import stack_file
+from tandem.lookup import stack_file, state_folder
 from tandem.main import entry, main
-from tandem.terminal import open_console, print_line, say
+from tandem.terminal import open_console, print_line, progress, say, status
 from tests.command import Ended, Screen, call
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +26,12 @@ ROOT = Path(__file__).parents[2]
 def test_a_stack_is_found_from_a_folder_below_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT / "tests")
     assert stack_file("mps") == ROOT / "Pulumi.mps.yaml"
+
+
+def test_a_folder_of_state_is_made_with_those_above_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "new" / "state"))
+    assert state_folder("ports") == state_folder("ports") == tmp_path / "new" / "state" / "tandem" / "ports"
+    assert (tmp_path / "new" / "state" / "tandem" / "ports").is_dir()
 
 
 def test_a_name_with_a_slash_or_an_ending_is_a_file() -> None:
@@ -128,6 +135,18 @@ def test_a_message_begins_in_its_colour(word: str, colour: str, monkeypatch: pyt
     assert lines.getvalue() == console.getvalue() == f"\x1b[1;{colour}m{word}:\x1b[0m it\n"
 
 
+def test_what_goes_on_is_said_beside_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    out, err = Screen(), Screen()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with status("Reading"):
+            pass
+        with progress(quiet=False) as tell:
+            tell("Waiting [1]")
+    assert out.getvalue() == ""
+    assert "Reading …" in err.getvalue()
+
+
 def test_ctrl_c_ends_a_command_with_the_code_of_shells(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,11 +173,14 @@ def test_the_script_ends_with_the_code_of_the_command_and_on_signals(monkeypatch
     try:
         with pytest.raises(SystemExit, match=r"^3$"):
             entry()
+        # Little time for garbage while it runs, and none for it at the end.
+        assert (gc.get_threshold()[0] > threshold[0], gc.get_freeze_count() > 0) == (True, True)
         for number in signals:
             with pytest.raises(SystemExit, match=rf"^{128 + number}$"):  # as a shell says it
                 signal.raise_signal(number)
             assert signal.getsignal(number) is signal.SIG_IGN, "a second one does not interrupt what the first began"
     finally:
+        gc.unfreeze()
         gc.set_threshold(*threshold)
         for number, handler in before.items():
             signal.signal(number, handler)

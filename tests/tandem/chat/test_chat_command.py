@@ -9,12 +9,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from tandem.chat.screen import Screen
+from tandem.chat.talk import Speaker, Turn
 from tandem.chat.transcript import usual_name
-from tandem.deployed.ollama import Ollama
+from tandem.deployed.endpoints import Endpoint
+from tandem.deployed.ollama import Ollama, Piece
+from tandem.terminal import open_console
 from tests.command import Ended, call
 from tests.tandem.fake_network import Network, raw, transport
 from tests.tandem.fake_ollama import FakeOllama, ollama
@@ -107,6 +111,26 @@ def test_the_timeout_also_limits_the_first_request(
     printed = f"error: a (http://h:1) did not answer within {seconds} s (/api/version). {fix}\n"
     assert call("chat", *TWO, "--timeout", given) == Ended(1, "", printed)
     assert silent.seconds == seconds
+
+
+def test_the_timeout_also_limits_each_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[tuple[float, str]] = []
+
+    def opened(endpoint: Endpoint, **options: Any) -> Ollama:
+        limits.append((options["timeout"], options["option"]))
+        return Ollama(endpoint, **options)
+
+    monkeypatch.setattr("tandem.chat.conversation.Ollama", opened)
+    with ollama() as a, ollama() as b:
+        assert chat(a, b, tmp_path, "--turns", "1", "--timeout", "7").returncode == 0
+    assert limits == [(7, "--timeout")] * 4, "of both servers: for what needs no model, and for answers"
+
+
+def test_a_pipe_gets_the_lines_as_the_model_wrote_them() -> None:
+    out, text = io.StringIO(), "more [bold] words than a terminal is wide " * 9
+    turn = Turn(1, cast(Speaker, None), text)
+    Screen(open_console(file=out), named=False).add(turn, Piece(text=text))
+    assert out.getvalue() == text
 
 
 def test_an_existing_transcript_is_not_overwritten(tmp_path: Path) -> None:

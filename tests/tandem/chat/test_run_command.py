@@ -10,6 +10,8 @@ import pytest
 
 from tandem.chat import prompt, session
 from tandem.chat.screen import Screen
+from tandem.deployed.endpoints import Endpoint
+from tandem.deployed.ollama import Ollama
 from tandem.terminal import CallError
 from tests.command import Ended, call
 from tests.tandem import fake_ollama
@@ -101,9 +103,18 @@ def test_without_a_place_for_it_a_conversation_has_no_history(monkeypatch: pytes
         pass
 
 
-def test_words_and_options_come_in_any_order(stack: Reachable, mistral: FakeOllama) -> None:
-    ended = call("run", *stack.way, str(stack.file), "--yes", "mistral:7b", "--seed", "7", "Why?")
-    assert (ended.returncode, asked(mistral)) == (0, [[("user", "Why?")]])
+def test_words_and_options_come_in_any_order(
+    stack: Reachable, mistral: FakeOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[tuple[float, str, bool]] = []
+
+    def opened(endpoint: Endpoint, **options: Any) -> Ollama:
+        limits.append((options["timeout"], options["option"], "trouble" in options))
+        return Ollama(endpoint, **options)
+
+    monkeypatch.setattr(session, "Ollama", opened)
+    ended = call("run", *stack.way, str(stack.file), "--yes", "mistral:7b", "--timeout", "7", "--seed", "7", "Why?")
+    assert (ended.returncode, asked(mistral), limits) == (0, [[("user", "Why?")]], [(7, "--timeout", True)])
 
 
 def test_piped_text_comes_before_the_prompt_as_in_ollama_run(
@@ -119,10 +130,13 @@ def test_piped_text_comes_before_the_prompt_as_in_ollama_run(
     assert llama.requests[1]["options"] == {"seed": 7, "temperature": 0, "num_predict": 9}
 
 
-def test_json_has_the_answer_its_tokens_and_the_cost(stack: Reachable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_has_the_answer_its_tokens_and_the_cost(
+    stack: Reachable, llama: FakeOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begin(monkeypatch, 36.04)
     monkeypatch.setattr(session, "_usd_per_hour", lambda plan: 0.512345)
     monkeypatch.setattr(fake_ollama, "TOKEN_NS", 17_000_000)  # 1 / 0.017 s is 58.82
+    llama.thinking = ["hm"]
     ended = run(stack, "llama2:7b", "Why?", "--json")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.json == {
@@ -131,9 +145,9 @@ def test_json_has_the_answer_its_tokens_and_the_cost(stack: Reachable, monkeypat
         "id": "llama2-7b",
         "model": "llama2:7b",
         "text": "Because it is.",
-        "thinking": "",
+        "thinking": "hm",
         "done_reason": "stop",
-        "tokens": 2,
+        "tokens": 3,
         "tokens_per_s": 58.8,
         "waited_s": 0.0,
         "seconds": 36.0,

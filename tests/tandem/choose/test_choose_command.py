@@ -35,16 +35,6 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_of_the_nodes_of_a_file_only_their_provisioner_is_kept(tmp_path: Path) -> None:
-    file = tmp_path / "Pulumi.x.yaml"
-    nodes = {"provisioner": "karpenter", "on-demand-fallback": True, "check-offers": False}
-    keys = {"sharing": {"mode": "exclusive"}, "gpu-nodes": nodes, "models": [{"name": "llama2:7b"}]}
-    config = {"aws:region": "us-east-1", **{f"tandem:{key}": value for key, value in keys.items()}}
-    file.write_text(yaml.safe_dump({"config": config}))
-    [pool] = base_stack.of_file(file, {}, None, {}, TODAY).config.pools
-    assert (pool.provisioner, pool.on_demand_fallback, pool.check_offers) == ("karpenter", False, True)
-
-
 def answered(*arguments: str) -> tuple[int, str, str]:
     ended = call("choose", *arguments, cwd=Path.cwd(), columns=80)
     return ended.returncode, ended.stdout, ended.stderr

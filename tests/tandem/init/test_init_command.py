@@ -352,8 +352,9 @@ def test_in_a_checkout_the_editor_reads_the_schema_of_the_documentation(project:
         schema.parent.mkdir(exist_ok=True)
         schema.write_text("{}", encoding="utf-8")
     assert call("init", "--yes", cwd=project).returncode == 0
-    first = (project / "Pulumi.mine.yaml").read_text(encoding="utf-8").splitlines()[0]
+    first, then, *_ = (project / "Pulumi.mine.yaml").read_text(encoding="utf-8").splitlines()
     assert first == "# yaml-language-server: $schema=docs/stack.schema.json"
+    assert then.startswith("# Written by `tandem init`: 1 × g4dn.xlarge, timeslice, spot, $")
 
 
 def test_the_project_of_another_program_is_left_alone(tmp_path: Path) -> None:

@@ -1,13 +1,18 @@
 """What `tandem init` writes around a stack file, and where it does not write."""
 
+import argparse
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
 
 from tandem.init import recipes
+from tandem.init.command import _pick
 from tandem.init.project import missing_files
+from tandem.init.questions import Questions
 from tandem.search import new_stack_file
 from tandem.terminal import CallError
 
@@ -50,6 +55,28 @@ def test_a_stack_file_needs_a_folder_and_a_name_that_is_free(place: str, tmp_pat
         new_stack_file.check(tmp_path / place, force=True, asks=False)
     with pytest.raises(CallError, match=r"cannot be written: .*. Choose another place."):
         new_stack_file.save(tmp_path / place, "")
+
+
+@pytest.mark.parametrize(
+    ("place", "doubts", "said"),
+    [
+        (0, (), ""),
+        (1, (), "Setup 2 is written: as cheap as setup 1, and without a warning.\n"),
+        (2, ("it is slow",), "Setup 3 is written: as cheap as setup 1, and with fewer warnings.\n"),
+        # It is below those that are shown.
+        (3, (), ""),
+    ],
+)
+def test_nobody_gets_the_proposed_setup_of_those_shown_and_reads_why(
+    place: int, doubts: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [SimpleNamespace(doubts=()) for _ in range(4)]
+    rows[place].doubts = doubts
+    found: Any = SimpleNamespace(choices=SimpleNamespace(fitting=rows, proposed=place))
+    picked: object = _pick(found, argparse.Namespace(json=False), Questions(asks=False))
+    assert (picked is rows[place if said else 0], capsys.readouterr().out) == (True, said)
+    _pick(found, argparse.Namespace(json=True), Questions(asks=False))
+    assert capsys.readouterr().out == ""
 
 
 def test_a_recipe_names_the_flags_that_it_needs() -> None:

@@ -12,7 +12,9 @@ import yaml
 from sharing.modes.modes import mode_names
 from sharing.stack.provisioners import PROVISIONERS
 from sharing.verdict import matrix
+from sharing.verdict.rules import table
 from tandem.arguments import WAYS
+from tandem.modes import screen
 from tests.command import Ended, call
 from tests.descriptions import write_description
 
@@ -92,6 +94,21 @@ def test_the_words_of_the_command_are_those_of_the_rules() -> None:
     for mode, ways in {"mps": {"mps", "mps-per-model"}, "mig": {"mig-single", "mig-mixed"}, "exclusive": set()}.items():
         cells = report("--type", "g7e.2xlarge", "--mode", mode)["cells"]
         assert {cell["way"] for cell in cells} == (ways or {mode})
+
+
+ABOUT_THE_FILE = {
+    "GPU types are known", "the region is known", "the region of the registry is known", "a pool has one kind of GPU",
+    "a share has limits of its own", "system types are known", "the Kubernetes version is supported",
+    "the engine quantizes the caches", "system nodes hold their pods", "models can move to the pools of `spill`",
+    "models fit the pools of `spill`", "the region has the zones", "the zones belong to the region",
+    "pools with MIG have one configuration", "models start before they count as idle",
+}  # fmt: skip
+"""Rules that another type or mode does not change, or that are asked before any type is tried."""
+
+
+def test_every_rule_that_depends_on_the_type_or_mode_has_words_for_the_legend() -> None:
+    rules = {rule.name for rule in table.RULES if rule.refuses} | {screen.MODELS_FIT}
+    assert rules - ABOUT_THE_FILE == screen.WHY.keys()
 
 
 def test_a_gpu_without_limits_per_model_has_the_true_reason() -> None:

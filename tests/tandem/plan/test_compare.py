@@ -13,7 +13,7 @@ from tests.command import ROOT, call
 STACK = {
     "aws:region": "us-east-1",
     "tandem:sharing": {"mode": "timeslice", "replicas": 3},
-    "tandem:gpu-nodes": {"instance-types": ["g4dn.xlarge"], "max": 2},
+    "tandem:gpu-nodes": {"instance-types": ["g4dn.xlarge"], "max": 3},
     "tandem:models": [{"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b", "context": 2048}],
     "tandem:cluster": {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"]},
 }
@@ -33,6 +33,7 @@ def written(path: Path, **changes: object) -> Path:
 
 def options(*arguments: str) -> dict[str, dict[str, Any]]:
     found = json.loads(call("plan", *arguments, "--json").stdout)
+    assert found["schema_version"] == 1
     return {option["name"]: option for option in found["options"]}
 
 
@@ -81,8 +82,8 @@ def test_another_mode_is_planned_with_the_nodes_that_it_needs(file: Path) -> Non
         },
     )
     alone = planned(by_hand)
-    assert {key: found["exclusive"]["plan"][key] for key in ("cost", "time_to_ready", "models")} == {
-        key: alone[key] for key in ("cost", "time_to_ready", "models")
+    assert {key: found["exclusive"]["plan"][key] for key in ("cost", "time_to_ready", "models", "quotas")} == {
+        key: alone[key] for key in ("cost", "time_to_ready", "models", "quotas")
     }
     assert [found[name]["isolation"] for name in ("exclusive", "timeslice")] == ["own GPU", "none"]
     assert [found[name]["cheapest"] for name in ("exclusive", "timeslice")] == [False, True]

@@ -81,7 +81,9 @@ def test_resources_of_a_type_are_one_box_unless_one_is_a_step_of_the_path() -> N
     made = planned(
         {"a": 1},
         resource("net", "top", type="tandem:index:Net"),
-        *(resource(name, "net", type="aws:x/a:A") for name in ("a", "b", "c")),
+        *(resource(name, "net", type="aws:x/a:A") for name in ("a", "b")),
+        # It waits for another one in its box.
+        resource("c", "net", "b", type="aws:x/a:A"),
         resource("d", "net", "b", type="aws:x/d:D"),
     )
     groups, thin, _ = shown(make_diagram(made, "dev"))

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import json
 import socket
+import ssl
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -87,6 +88,19 @@ def test_a_packed_file_is_read() -> None:
     pages = Pages()
     pages.replies[EC2] = packed(WHOLE)
     assert public.Files(httpx.MockTransport(pages)).on_demand("us-east-2")[0]["g4dn.xlarge"] == 0.526
+
+
+def test_a_file_is_asked_for_as_it_is_with_the_certificates_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an argument, httpx has a file of its own, and takes answers in compressions that we do not unpack."""
+    of_the_system, opened = ssl.create_default_context(), httpx.Client
+    monkeypatch.setattr(ssl, "create_default_context", lambda: of_the_system)
+    options: dict[str, Any] = {}
+    monkeypatch.setattr(httpx, "Client", lambda **given: options.update(given) or opened(**given))
+    asked: list[httpx.Request] = []
+    pages = Pages()
+    public.Files(httpx.MockTransport(lambda request: asked.append(request) or pages(request))).advice()
+    assert (options["verify"], options["timeout"]) == (of_the_system, 60)
+    assert asked[0].headers["accept-encoding"] == "identity"
 
 
 BAD: dict[str, tuple[httpx.Response | Exception, str]] = {
@@ -212,7 +226,9 @@ def test_the_weekly_run_writes_what_it_can_read(tmp_path: Path, capsys: pytest.C
         ("us-east-2", "nat-gateway-gb"): ("0.046", "2026-11-20"),
         ("us-east-2", "eks-extended"): ("0.7", "2026-11-18"),
     }, "0.10 of a cluster is as before, and extended support is on top of it"
-    head = (tmp_path / "regional_prices.csv").read_text(encoding="utf-8")
+    content = (tmp_path / "regional_prices.csv").read_bytes()
+    head = content.decode()
+    assert b"\r" not in content, "as Git has them"
     assert head.startswith("# source: AWS's public price files, read with `make prices`; older rows: skypilot-org")
 
 
