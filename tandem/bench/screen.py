@@ -23,7 +23,7 @@ class Progress:
             bars.TextColumn("{task.description}"),
             bars.BarColumn(bar_width=12),
             bars.MofNCompleteColumn(),
-            bars.TimeRemainingColumn(compact=True),
+            bars.TimeRemainingColumn(),
             console=self._console,
             transient=True,
             disable=quiet or not self._console.is_terminal,

@@ -66,7 +66,8 @@ def _measurement(benched: BenchedModel, file: str) -> Measurement:
     idle = [each for each in benched.figures if each.neighbours == "idle" and each.at_once == 1]
     busy = [each for each in benched.figures if each.neighbours == "busy"]
     beside = [each for each in busy if each.at_once == 1]
-    full = [each for each in busy if each.at_once >= benched.slots and each.prompt_words == busy[0].prompt_words]
+    shortest = [each for each in busy if each.prompt_words == min(one.prompt_words for one in busy)]
+    full = [each for each in shortest if each.at_once >= benched.slots]
     prompts = [each for each in idle if each.prompt_tokens in SIMILAR_PROMPTS]
     prompts.sort(key=lambda each: abs(each.prompt_tokens - PROMPT_TOKENS))
     return Measurement(

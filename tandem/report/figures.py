@@ -227,5 +227,5 @@ def _symbol(parent: Element, x: float, y: float, *, together: bool) -> None:
 def _ticks(limit: float, most: int) -> list[float]:
     """Round steps from 0 up to `limit` or just below it: 1, 2 or 5 times a power of ten; `most` is at least 3."""
     power = 10.0 ** math.floor(math.log10(limit / most))
-    step = next(power * factor for factor in (1, 2, 5, 10) if limit <= power * factor * most)
+    step = next(power * factor for factor in (2, 5, 10) if limit <= power * factor * most)
     return [round(step * count, 10) for count in range(int(limit / step + 1e-9) + 1)]

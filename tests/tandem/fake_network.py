@@ -57,11 +57,14 @@ class Network(httpcore.NetworkBackend):
         self.seconds = 0.0
         self.reads = self.bytes = 0
         self.asked: list[tuple[str, Any]] = []
+        self.connecting: float | None = None
+        """Seconds that the last connection may take."""
 
     def now(self) -> float:
         return self.seconds
 
-    def connect_tcp(self, host: str, *_: object, **__: object) -> Stream:
+    def connect_tcp(self, host: str, port: int, timeout: float | None = None, *_: object, **__: object) -> Stream:
+        self.connecting = timeout
         return Stream(self)
 
     def events(self, request: bytes) -> Iterator[Event]:

@@ -257,7 +257,10 @@ def findings() -> None:
         stops("no credentials", "Run `aws sso login`."),
         unknown("nobody answers", "Run `aws sso login`."),
         unknown("not asked"),
-        warning("another", "Write a longer fix that has to be folded in a terminal of eighty columns, as this one is."),
+        warning(
+            "another, whose text is so long that it needs a second line",
+            "Write a longer fix that has to be folded in a terminal of eighty columns, as this one is.",
+        ),
         unknown("not asked"),
     ]
     answers = [Answered(check, finding) for check, finding in zip(CHECKS, found, strict=False)]

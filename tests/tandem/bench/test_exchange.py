@@ -1,13 +1,16 @@
 """One request of `tandem bench`: the times of its pieces, and what is wrong with an answer."""
 
+import argparse
 import asyncio
 import gc
 import io
+import json
 import re
 import ssl
 import time
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,12 +18,13 @@ import pytest
 from rich.console import Console
 
 from tandem.bench import run, screen, stream
-from tandem.bench.measuring import _errors
+from tandem.bench.measuring import _errors, _Measuring
 from tandem.bench.prompts import moments
 from tandem.bench.run import Bench, Case, Measured
 from tandem.bench.stream import Exchange
 from tandem.bench_results.result import Load, Row
 from tandem.bench_results.summary import summary
+from tests.command import Printed
 from tests.tandem import results
 from tests.tandem.fake_ollama import FakeOllama, ollama
 from tests.tandem.results import result, server
@@ -256,6 +260,24 @@ def test_on_a_terminal_a_bar_counts_the_runs(monkeypatch: pytest.MonkeyPatch) ->
             progress.begins(ALONE)
             progress.ended(ran)
     assert re.search("━ 2/2 ", re.sub(r"\x1b\[[0-9;]*m", "", printed.getvalue()))
+
+
+def test_json_names_the_files_that_were_written_and_what_went_wrong(tmp_path: Path, capsys: Printed) -> None:
+    """Names in JSON stay: docs/decisions/0149. The file of a model without a run is none."""
+    slow = results.timed(results.mps(), 40.0)
+    files = {id: tmp_path / f"r-{id}.vllm.jsonl" for id in "ab"}
+    share = tmp_path / "r.share.json"
+    for path, text in ((files["a"], "{}"), (files["b"], ""), (share, "{}")):
+        path.write_text(text)
+    every = {"exported": [str(files["a"])], "share": str(share), "error": "full disk"}
+    nothing: dict[str, Any] = {}
+    for exported, shared, extra in ((files, share, every), ({}, None, nothing)):
+        measuring = _Measuring(argparse.Namespace(json=True), tmp_path / "r.json", exported, shared, slow, [])
+        measuring._print(summary(slow), extra.get("error", ""))
+        printed = json.loads(capsys.readouterr().out)
+        assert (printed["schema_version"], printed["result"], printed["complete"]) == (2, f"{tmp_path}/r.json", True)
+        assert [warning.startswith("a together, 64 words") for warning in printed["warnings"]] == [True]
+        assert {key: printed[key] for key in every if key in printed} == extra
 
 
 def test_every_kind_of_failure_is_named_the_most_frequent_first() -> None:

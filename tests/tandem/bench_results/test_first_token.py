@@ -75,6 +75,12 @@ CASES = {
     "a queue with copies": (in_a_queue(COPY), 1, (1.5 * (PROMPT + ANSWER), PROMPT, 2.5 * COPY)),
     # Three and a half prompts are before each.
     "a full batch": (in_one_batch(REACH), 8, (3.5 * PROMPT, PROMPT, REACH)),
+    # The second request comes 20 ms after the start of the first one's prompt, and waits for its end.
+    "a prompt that has begun": (
+        [served(PROMPT), served(2 * PROMPT - 20.0, sent_ms=20.0)],
+        8,
+        ((PROMPT - 20.0) / 2, PROMPT, 0.0),
+    ),
     "a full batch after 28 copies": (in_one_batch(28 * COPY), 8, (3.5 * PROMPT, PROMPT, 28 * COPY)),
     # The harmony format of gpt-oss starts with three tokens that are not text: `<|channel|>analysis<|message|>`.
     "tokens kept back": ([served(REACH + PROMPT, kept_back=3)], 1, (0.0, PROMPT + 3 * STEP, REACH)),

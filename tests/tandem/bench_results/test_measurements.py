@@ -1,7 +1,9 @@
 """Results replace forecasts, and a result that cannot says so. Every figure is chosen; those expected are by hand."""
 
+import copy
 import json
 import re
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -11,8 +13,9 @@ import pytest
 import yaml
 
 from catalogue import community
-from tandem.bench_results.community import to_share
+from tandem.bench_results.community import of_result, to_share
 from tandem.bench_results.result import Run
+from tandem.bench_results.result_file import ResultError
 from tandem.bench_results.summary import summary
 from tandem.terminal import CallError
 from tests.command import ROOT, call
@@ -183,6 +186,24 @@ def test_a_result_that_replaces_nothing_is_an_error(changes: dict[str, Any], err
     ended = call("plan", "timeslice", "--measured", measured(tmp_path / "r.json", **changes))
     assert (ended.returncode, ended.stdout, len(ended.stderr.splitlines())) == (2, "", 1)
     assert error in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda planned: planned["models"].clear(),
+        lambda planned: planned["pools"].clear(),
+        lambda planned: planned["pools"][0]["shares"].clear(),
+        lambda planned: planned["pools"][0].pop("shares"),
+        lambda planned: planned["pools"][0].update(shares=None),
+        lambda planned: [model.update(context="x") for model in planned["models"]],
+    ],
+)
+def test_a_plan_that_lacks_something_measures_no_model(change: Callable[[Any], object]) -> None:
+    planned = copy.deepcopy(plan())
+    change(planned)
+    with pytest.raises(ResultError, match=r"r\.json has no figures that count\. a, llama2:7b: not in the plan, or no"):
+        of_result(result("x", runs(), plan=planned), Path("r.json"))
 
 
 @pytest.mark.parametrize(

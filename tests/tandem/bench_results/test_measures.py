@@ -74,6 +74,16 @@ def test_requests_of_all_repeats_are_one_sample_and_throughput_is_the_median_rep
     assert one.tokens_per_s_by_repeat == pytest.approx([101 / 1.1, 101 / 2.1, 101 / 6.1])
 
 
+def test_each_model_alone_comes_before_all_together() -> None:
+    """Also where the first run that counts is one of all."""
+    of_load = [run([name], steady(name, 1.0, 1.0), prompt_words=words) for words in (64, 8) for name in "ab"]
+    both = [*steady("a", 1.0, 1.0), *steady("b", 1.0, 1.0)]
+    found = summary(result("x", [run(["a", "b"], both), *of_load, run(["a", "b"], both, prompt_words=8)])).figures
+    each = ["a alone", "b alone", "a together", "b together"]
+    assert [f"{one.endpoint} {one.company}" for one in found] == each * 2
+    assert [one.workload.prompt_words for one in found] == [8] * 4 + [64] * 4
+
+
 def test_a_spilled_run_is_named_and_not_compared() -> None:
     whole = shared("mps", (20.0, 40.0), (40.0, 60.0))
     spilled = [

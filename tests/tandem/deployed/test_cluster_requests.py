@@ -171,6 +171,11 @@ UNVERIFIED = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: Hostna
         (kr8s.APITimeoutError("late"), "cannot be reached (late). Check", True),
         (httpx_ws.HTTPXWSException("cut"), "cannot be reached (cut). Check", True),
         (RuntimeError("closed"), "cannot be reached (closed). Check", False),
+        # What kr8s raises for an answer of another form.
+        (KeyError("items"), "does not answer like a Kubernetes API server (KeyError). Check", False),
+        (TypeError(), "does not answer like a Kubernetes API server (TypeError). Check", False),
+        (ValueError("no JSON"), "does not answer like a Kubernetes API server (ValueError). Check", False),
+        (AttributeError(), "does not answer like a Kubernetes API server (AttributeError). Check", False),
     ],
 )
 def test_only_what_may_end_by_itself_is_waited_for(error: Exception, said: str, passing: bool) -> None:

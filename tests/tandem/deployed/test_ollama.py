@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import ssl
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -224,6 +225,24 @@ def test_a_silent_server_is_given_up(path: str, seconds: float) -> None:
     assert late.value.what == f"did not answer within {seconds:g} s (/api/{path})"
     assert str(late.value).endswith("Raise `--timeout`, or check the server's log.")
     assert network.seconds == seconds
+
+
+def test_an_address_at_which_nothing_answers_is_given_up_sooner() -> None:
+    network = Network(**GOOD)
+    client(network).load()
+    assert network.connecting is not None
+    assert 5 <= network.connecting <= 30
+    client(network, timeout=2.0).version()
+    assert network.connecting == 2
+
+
+def test_no_proxy_stands_between_and_the_systems_certificates_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """httpx would use a proxy of the environment, and the certificates of certifi."""
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(httpx, "Client", lambda **options: given.update(options))
+    for scheme, kind in (("https", ssl.SSLContext), ("http", bool)):
+        Ollama(Endpoint("a", f"{scheme}://h:1"))
+        assert (given["trust_env"], isinstance(given["verify"], kind)) == (False, True)
 
 
 def test_a_silent_encoder_is_given_up_as_late_as_another_model() -> None:

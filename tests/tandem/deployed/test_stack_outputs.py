@@ -68,3 +68,13 @@ def test_a_pulumi_that_cannot_run_or_hangs_is_one_line(
     with pytest.raises(NotConnectedError) as wrong:
         by_pulumi("dev", project / "Pulumi.dev.yaml")
     assert str(wrong.value).startswith(said)
+
+
+def test_the_project_of_a_stack_file_is_the_nearest_one(tmp_path: Path) -> None:
+    inner = tmp_path / "outer" / "inner" / "stacks"
+    inner.mkdir(parents=True)
+    file = inner / "Pulumi.dev.yaml"
+    assert outputs.project_of(file) == inner
+    for folder in (inner.parent.parent, inner.parent, inner):
+        (folder / "Pulumi.yaml").touch()
+        assert outputs.project_of(file) == folder

@@ -21,7 +21,6 @@ from sharing.files import lock
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.env import background, foreground
 from tandem.env.record import Place
-from tandem.terminal import CallError
 from tests.command import ROOT, Ended, call
 from tests.tandem.deployed.pretended import Clock, connected, well
 from tests.tandem.deployed.reachable import PODS, Reachable, reachable
@@ -145,18 +144,6 @@ def wait_for_end(pid: int) -> None:
     """The kernel has dropped its lock and its ports once it is no more, or a zombie."""
     while Path(f"/proc/{pid}").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text():
         time.sleep(0.01)
-
-
-def test_a_process_that_does_not_end_is_killed_and_then_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent, clock = list[int](), Clock()
-    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(number))
-    monkeypatch.setattr(time, "sleep", clock.sleep)
-    place: Any = SimpleNamespace(is_held=lambda: True)
-    running: Any = SimpleNamespace(pid=7)
-    with pytest.raises(CallError, match="process 7 does not end"):
-        background._end(place, running)
-    assert sent == [signal.SIGTERM, signal.SIGKILL]
-    assert 10 <= clock.now <= 30
 
 
 def test_a_port_that_another_program_took_is_replaced(stack: Reachable) -> None:

@@ -162,13 +162,21 @@ def test_models_alone_with_a_part_of_the_gpu_are_a_caveat(mode: str, is_named: b
 
 
 def test_the_caveats_name_what_differs_between_the_targets() -> None:
-    other = exclusive()
-    servers = [replace(each, ollama="0.35", quantization="Q8_0", digest="e") for each in other.servers]
-    machine = replace(other.session.machine, cpus=64)
-    other.sessions = [session("exclusive", servers=servers, machine=machine)]
     differs = ("Ollama's version", "The quantization", "The model file", "The client's machine")
-    assert [what for what in differs if f"- {what} differs between the targets." in caveats(mps(), other)] == [*differs]
-    assert "differs between" not in caveats(mps(), exclusive())
+    for what, of_servers, of_machine in (
+        (differs[0], {"ollama": "0.35"}, {}),
+        (differs[1], {"quantization": "Q8_0"}, {}),
+        (differs[2], {"digest": "e"}, {}),
+        (differs[3], {}, {"cpus": 64}),
+        (differs[3], {}, {"processor": "Epyc"}),
+        ("", {}, {"python": "3.13"}),
+    ):
+        other = exclusive()
+        first, second = other.servers
+        servers, machine = [first, replace(second, **of_servers)], replace(other.session.machine, **of_machine)
+        other.sessions = [session("exclusive", servers=servers, machine=machine)]
+        said = caveats(mps(), other)
+        assert [each for each in differs if f"- {each} differs between the targets." in said] == [what] * bool(what)
 
 
 def test_a_first_token_with_another_reason_than_the_prompt_is_a_caveat_of_its_target() -> None:

@@ -130,6 +130,7 @@ SEEN = {
     "other labels": nodes(node(labels={"nvidia.com/gpu.replicas": "4", "nvidia.com/mps.capable": "true"})),
     "other shares on one": nodes(node(), node("b", shares=4)),
     "plugin nowhere": replace(facts(), daemon_sets={PLUGIN: [daemon_set(f"{PLUGIN}-gpu", desired=0, ready=0)]}),
+    "plugin just created": replace(facts(), daemon_sets={PLUGIN: [{"metadata": {"name": f"{PLUGIN}-gpu"}}]}),
     "plugin not ready": replace(facts(), daemon_sets={PLUGIN: [daemon_set(f"{PLUGIN}-gpu", desired=2)]}),
     "no pod, no release": pods(),
     "no pod, scaled to 0": empty(),

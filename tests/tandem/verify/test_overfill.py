@@ -81,6 +81,20 @@ def test_pods_of_a_call_that_was_killed_are_removed_first() -> None:
     assert "tandem-overfill-old" in cluster.deleted
 
 
+@pytest.mark.parametrize(("seconds", "is_left"), [(5.0, False), (1000.0, True)])
+def test_a_pod_that_is_still_ending_is_deleted_again_for_a_while(
+    seconds: float, is_left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its container may take a while to end (Kubernetes, Pod Lifecycle, Termination of Pods), or never does."""
+    cluster, clock = well(), Clock()
+    remove = cluster.delete_pod
+    monkeypatch.setattr(cluster, "delete_pod", lambda *pod: remove(*pod) if clock() >= seconds else None)
+    assert overfilled(cluster, clock).held
+    assert bool(cluster.made) is is_left
+    assert (60 < clock() < 90) is is_left
+    assert set(clock.slept) == {0.5}
+
+
 def test_the_pod_asks_for_one_share_on_the_nodes_that_are_there() -> None:
     """A real API server says whether it is restricted (tests/cluster/test_looking.py)."""
     made = pod("x", "ollama", "gpu", "nvidia.com/gpu", [node("one"), node("two")])

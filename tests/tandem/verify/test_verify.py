@@ -33,8 +33,9 @@ def verified(cluster: Cluster, reach: Reach, wait: float = 0, *, overfill: bool 
 
 
 def test_a_healthy_stack_passes(reach: Reach) -> None:
-    verdict, _ = verified(well(), reach)
+    verdict, shown = verified(well(), reach)
     assert verdict.holds
+    assert shown == ["Checking nodes and pods …", "Loading llama2-7b and mistral-7b …"]
     assert {check.held for check in verdict.checks} == {True}
     assert len(verdict.checks) == 9 + 2 * 10
     assert verdict.as_dict()["verdict"] == "holds"
@@ -181,6 +182,7 @@ def test_the_pods_of_overfill_come_from_the_registry_of_the_stack(reach: Reach) 
 
 def test_a_pool_that_breaks_an_expectation_is_not_overfilled(reach: Reach) -> None:
     cluster = Cluster(replace(facts(), nodes=[node(shares=1)]))
-    verdict, _ = verified(cluster, reach, overfill=True)
+    verdict, shown = verified(cluster, reach, overfill=True)
     assert verdict.checks[-1].found == "not tried: another check of the pool failed"
+    assert shown[-1] == "Starting one pod too many …"
     assert cluster.deleted == []
