@@ -71,7 +71,8 @@ def test_karpenter_is_named_as_the_reason_if_nothing_else_refuses() -> None:
     assert cell.broken == "the provisioner partitions the GPU"
     assert cell.problem is not None
     assert cell.problem.fix == "Write `gpu-nodes.provisioner: node-group`."
-    assert one("g4dn.xlarge", "mig-single", "karpenter").broken == "the GPU supports the mode"
+    without_mig = one("g4dn.xlarge", "mig-single", "karpenter")
+    assert (without_mig.broken, without_mig.nodes) == ("the GPU supports the mode", 1)
 
 
 def test_both_provisioners_pay_for_the_same_nodes() -> None:
