@@ -154,6 +154,8 @@ def test_each_number_of_nodes_is_tried_once_with_the_fewest_shares(
         # Seven slices 1g.5gb hold neither model.
         ("p4d.24xlarge", pair(), "single", "4x1g.10gb"),
         ("g7e.2xlarge", (weighing(200_000),), "single", None),
+        # A node has two slices of 48 GB.
+        ("g7e.2xlarge", (weighing(40_000),) * 3, "mixed", None),
     ],
 )
 def test_gpus_are_cut_into_the_most_slices_that_hold_the_models(
