@@ -125,9 +125,9 @@ class Cell:
         """The same as a number to compare; 0 if no model generates tokens."""
         return self.slowest_busy.value if self.slowest_busy else 0.0
 
-    def usd_per_million_tokens(self) -> Estimate | None:
-        """The price of a million tokens at full load, of these nodes alone."""
-        return price_of_million(self.speeds, self.usd_per_hour, load=1)
+    def usd_per_million_tokens(self, load: float = 1.0) -> Estimate | None:
+        """The price of a million tokens, of these nodes alone."""
+        return price_of_million(self.speeds, self.usd_per_hour, load)
 
     @property
     def is_spot(self) -> bool:
