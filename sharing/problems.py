@@ -148,8 +148,8 @@ def format_problems(name: str, kind: str, problems: Sequence[Problem]) -> list[s
 
 def place_in_file(problem: Problem) -> tuple[bool, int, int]:
     """Sort key for the order of the file; problems without a position come last."""
-    place = problem.place
-    return (not place.line, place.line, place.column) if place else (True, 0, 0)
+    place = problem.place or Place()
+    return not place.line, place.line, place.column
 
 
 def foreign_letters(text: str) -> str:

@@ -127,6 +127,6 @@ def _is_foreign_gpu_node(node: Object) -> bool:
 def _repository(image: str) -> str:
     """`nvidia/k8s-device-plugin` of `nvcr.io/nvidia/k8s-device-plugin:v0.20.0@sha256:…`."""
     host, slash, rest = image.partition("@")[0].partition("/")
-    is_host = slash and ("." in host or ":" in host or host == "localhost")
+    is_host = slash and ("." in host or ":" in host)
     path = rest if is_host else f"{host}{slash}{rest}"
     return path.rpartition(":")[0] or path

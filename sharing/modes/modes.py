@@ -266,7 +266,7 @@ class Mig(Mode):
         return self.settings_of("limits", *([] if self.replicas else ["allocation_policy"]))
 
     def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
-        layout = sorted(self.layout_of(gpu), key=lambda pair: (pair[0].memory_mib, pair[0].name))
+        layout = sorted(self.layout_of(gpu), key=lambda pair: pair[0].memory_mib)
         return tuple(
             Shares(
                 resource=GPU_RESOURCE if self.strategy == "single" else profile.resource,

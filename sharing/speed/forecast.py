@@ -195,7 +195,7 @@ def _kept(gpu: Gpu, share: Share, busy: int) -> Estimate:
     together = _together(share)
     if _chip(gpu) != SHARED:
         together = together.times(within(1.0, widest_spreads()["spread"]))
-    return Estimate(*(min(number / busy, 1.0) for number in _numbers(together)))
+    return together.times(1 / busy)
 
 
 def _together(share: Share) -> Estimate:

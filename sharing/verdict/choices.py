@@ -141,8 +141,13 @@ class Choices:
         """A setup at the price of the proposed one, and no slower, that keeps models apart where that one does not."""
         if self.by != "price" or not self.fitting or self.fitting[self.proposed].isolation != "none":
             return None
-        shown = self.fitting[self.proposed].rank()
-        return next((each for each in self.fitting if each.rank()[:3] <= shown and each.isolation != "none"), None)
+
+        def price_and_speed(choice: Choice) -> tuple[object, ...]:
+            return choice.rank()[:3]
+
+        shown = price_and_speed(self.fitting[self.proposed])
+        apart = (each for each in self.fitting if each.isolation != "none")
+        return next((each for each in apart if price_and_speed(each) <= shown), None)
 
     @property
     def offered_elsewhere(self) -> tuple[str, ...]:

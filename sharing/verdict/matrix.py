@@ -30,9 +30,10 @@ MODELS_FIT = "the models fit"
 def _replicas(models: int, gpus: int, most: int) -> list[int]:
     """The fewest shares per GPU that hold the models, for one node and for each larger number of nodes."""
     fewest: dict[int, int] = {}
-    for replicas in range(min(max(2, -(-models // gpus)), most), 1, -1):
+    for replicas in range(min(-(-models // gpus), most), 1, -1):
         fewest[-(-models // (gpus * replicas))] = replicas
-    return list(fewest.values())
+    # A single model gets a share, too: the fewest that these modes have.
+    return list(fewest.values()) or [2]
 
 
 def _slices(strategy: Strategy) -> Callable[[tuple[ServedModel, ...], InstanceType], list[Sharing]]:

@@ -10,7 +10,7 @@ from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from sharing.verdict.full import judge_fully
-from sharing.verdict.rules.budget import find_wrong_limits, peak_limit
+from sharing.verdict.rules.budget import find_problems, find_wrong_limits, peak_limit
 from tests.sharing.builders import SMALL, listed, pool, replace, setup, tenants
 from tests.sharing.test_bill_of_a_parked_week import NIGHTS, PARKED, REPLACED, RUNNING, SYSTEM_REPLACED
 
@@ -21,6 +21,12 @@ SCHEDULED = (60 * RUNNING + 108 * PARKED) * 730 / 168 + REPLACED
 
 
 def of_budget(whole: StackConfig) -> list[Problem]:
+    """The errors without cheaper settings, for which the advice is slow."""
+    return [*find_problems(whole, cost(whole), cheaper=())]
+
+
+def of_verdict(whole: StackConfig) -> list[Problem]:
+    """The same with cheaper settings."""
     return [one for one in judge_fully(whole).problems if one.path.startswith("budget")]
 
 
@@ -50,7 +56,7 @@ def test_the_hours_of_the_advice_to_park_are_within_the_limit() -> None:
 
 def test_cheaper_settings_are_offered_for_a_limit_per_month_too() -> None:
     two = pool(desired=2, max=2)
-    [problem] = of_budget(setup(pools=(two,), models=tenants(SMALL, SMALL), max_usd_per_month=400))
+    [problem] = of_verdict(setup(pools=(two,), models=tenants(SMALL, SMALL), max_usd_per_month=400))
     assert "Write `gpu-nodes.desired: 1` ($0.4" in problem.fix
 
 
@@ -125,9 +131,9 @@ def test_a_limit_per_month_that_the_limit_per_hour_never_reaches_is_one_error() 
 @pytest.mark.parametrize("expensive", [pool(desired=2, max=2), pool("g4dn.12xlarge")])
 def test_no_change_is_offered_that_a_contradicting_limit_per_month_refuses_next(expensive: GpuPool) -> None:
     whole = setup(pools=(expensive,), models=tenants(SMALL, SMALL), max_usd_per_hour=0.9)
-    [alone] = of_budget(whole)
+    [alone] = of_verdict(whole)
     assert "gpu-nodes." in alone.fix
-    [both] = of_budget(replace(whole, max_usd_per_month=2190))
+    [both] = of_verdict(replace(whole, max_usd_per_month=2190))
     assert "gpu-nodes." not in both.fix
     [enough] = re.findall(r"Write `budget\.max-usd-per-hour: ([\d.]+)`\.$", both.fix)
     assert float(enough) >= 2190 / 730

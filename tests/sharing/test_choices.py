@@ -113,7 +113,10 @@ def test_models_are_tried_on_several_nodes_with_fewer_shares_each() -> None:
 
 @pytest.mark.parametrize(("capacities", "offered"), [(ANY, {"on-demand"}), (["spot"], {"spot"})])
 def test_without_a_spot_price_a_setup_is_offered_once(capacities: Sequence[Capacity], offered: set[str]) -> None:
-    assert {row(choice)[3] for choice in choose(PARIS, capacities, every=False).fitting} == offered
+    found = choose(PARIS, capacities, every=False).fitting
+    assert {row(choice)[3] for choice in found} == offered
+    said = "No spot price is known: the price is on-demand"
+    assert all((said in choice.doubts) is (offered == {"spot"}) for choice in found)
 
 
 def test_many_models_get_no_more_shares_than_mps_has() -> None:

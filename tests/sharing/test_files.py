@@ -106,9 +106,9 @@ def test_the_names_in_a_folder_reach_the_disk(tmp_path: Path, monkeypatch: pytes
 def test_a_locked_file_is_refused_until_its_holder_ends(tmp_path: Path) -> None:
     with lock(tmp_path / "lock"):
         before = os.listdir("/dev/fd")
-        with pytest.raises(BlockingIOError):
+        with pytest.raises(BlockingIOError) as refused:
             lock(tmp_path / "lock")
-        assert os.listdir("/dev/fd") == before
+        assert os.listdir("/dev/fd") == before, refused
     lock(tmp_path / "lock").close()
     program = (
         "import os, sys; from pathlib import Path; from sharing.files import lock\n"

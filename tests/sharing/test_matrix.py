@@ -71,7 +71,8 @@ def test_karpenter_is_named_as_the_reason_if_nothing_else_refuses() -> None:
     assert cell.broken == "the provisioner partitions the GPU"
     assert cell.problem is not None
     assert cell.problem.fix == "Write `gpu-nodes.provisioner: node-group`."
-    assert one("g4dn.xlarge", "mig-single", "karpenter").broken == "the GPU supports the mode"
+    without_mig = one("g4dn.xlarge", "mig-single", "karpenter")
+    assert (without_mig.broken, without_mig.nodes) == ("the GPU supports the mode", 1)
 
 
 def test_both_provisioners_pay_for_the_same_nodes() -> None:
@@ -153,6 +154,8 @@ def test_each_number_of_nodes_is_tried_once_with_the_fewest_shares(
         # Seven slices 1g.5gb hold neither model.
         ("p4d.24xlarge", pair(), "single", "4x1g.10gb"),
         ("g7e.2xlarge", (weighing(200_000),), "single", None),
+        # A node has two slices of 48 GB.
+        ("g7e.2xlarge", (weighing(40_000),) * 3, "mixed", None),
     ],
 )
 def test_gpus_are_cut_into_the_most_slices_that_hold_the_models(

@@ -94,6 +94,11 @@ def test_a_sharing_written_to_a_stack_file_is_read_back(sharing: Sharing) -> Non
     assert adapter.validate_python(read).plugin_config() == sharing.plugin_config()
 
 
+def test_a_sharing_is_written_without_what_a_file_need_not_have() -> None:
+    assert written(TimeSlicing()) == "{mode: timeslice, replicas: 2}"
+    assert written(Mps(allocation_policy="distributed")) == "{mode: mps, replicas: 2, allocation-policy: distributed}"
+
+
 def test_a_node_with_limits_per_model_has_a_daemon_of_its_own() -> None:
     own = Mps(limits="per-model")
     assert own.node_labels(T4) == {"nvidia.com/gpu.deploy.operands": "false", "tandem/mps": "per-model"}

@@ -10,6 +10,7 @@ from sharing.names import model_id, safe_name
 
 def test_a_plain_name_that_fits_stays_as_it_is() -> None:
     assert safe_name("a" * 40, 40) == "a" * 40
+    assert len(safe_name("a" * 41, 40)) == 40, "another one has as much of it as fits"
 
 
 @pytest.mark.parametrize("text", ["a" * 41, "a" * 32 + "-b" * 9, "a" * 40 + ".", "A" * 40, "tandem-dev_1"])
@@ -46,6 +47,7 @@ def test_a_pod_tolerates_one_mode_or_all() -> None:
         ("llama2:7b", "llama2-7b"),
         ("qwen2.5:0.5b", "qwen2-5-0-5b"),
         ("7b-model", "m-7b-model"),
+        ("o1:1b", "o1-1b"),
         ("library/Llama_3:Q4_K_M", "library-llama-3-q4-k-m"),
         ("a" * 60, "a" * 36),
         ("a" * 35 + ".bcd", "a" * 35),

@@ -49,4 +49,5 @@ def test_a_wrong_argument_is_refused_in_one_line_with_its_fix(
 def test_the_bounds_are_accepted() -> None:
     assert Share(memory_gib=0.1, compute_percent=1).compute_percent == 1
     assert Share(compute_percent=100).memory_mib is None
+    assert [Share(compute_percent=percent).threads for percent in (60, None)] == [0.6, 1]
     assert Exclusive() == Exclusive(mode="exclusive")

@@ -1,6 +1,7 @@
 """The forecast of the speed: published figures that no constant was fitted to, and what must hold for every model."""
 
 import dataclasses
+from math import copysign, exp, log, sqrt
 
 import gguf
 import pytest
@@ -103,7 +104,9 @@ def test_a_slice_has_its_part_of_the_bandwidth() -> None:
     assert half.tokens_per_s.value == pytest.approx(whole.tokens_per_s.value / 2, rel=0.15)  # the fixed time stays
     assert half.busy_tokens_per_s == half.tokens_per_s
     # No speed of an LLM on a slice has been published.
-    assert half.tokens_per_s.high / half.tokens_per_s.value > 1.1 * whole.tokens_per_s.high / whole.tokens_per_s.value
+    for figure in ("tokens_per_s", "first_token_ms"):
+        cut, entire = getattr(half, figure), getattr(whole, figure)
+        assert cut.high / cut.value > 1.1 * entire.high / entire.value
 
 
 def test_a_fractional_gpu_has_its_part_of_the_speed() -> None:
@@ -182,6 +185,16 @@ def test_a_client_keeps_of_its_speed_what_was_measured_with_half_of_the_threads(
     every, limited = of_client(model, "h100", 1.0).tokens_per_s, of_client(model, "h100", 0.5).tokens_per_s
     assert limited.value / every.value == pytest.approx(whole / half, rel=0.05)
     assert limited.low <= 1000 / half <= limited.high
+
+
+@pytest.mark.parametrize(("end", "keeps"), [("low", 0.5), ("high", 0.81)])
+def test_half_of_the_threads_keep_from_half_of_the_speed_to_four_fifths(end: str, keeps: float) -> None:
+    """Half if computing is all that a model does. If it is a third of its time, that takes twice as long: 2 ** -0.3."""
+    every, limited = (of_client(served("llama2:7b"), "h100", threads).tokens_per_s for threads in (1.0, 0.5))
+    # Ranges of independent factors add up like the sides of a right triangle.
+    whole, product = (log(getattr(each, end) / each.value) for each in (every, limited))
+    factor = copysign(sqrt(product**2 - whole**2), product)
+    assert limited.value / every.value * exp(factor) == pytest.approx(keeps, rel=0.01)
 
 
 def test_an_idle_neighbour_costs_nothing_where_all_threads_are_allowed() -> None:
