@@ -170,6 +170,7 @@ def test_another_file_is_no_description(content: str, said: str, tmp_path: Path)
     ("name", "said"),
     [
         ("none.json", "cannot be read (No such file or directory)"),
+        ("none\0.json", "cannot be read (no file has that name)"),
         (".", ". is a folder. Choose a file in it."),
         ("pipe", "pipe is a device or a pipe. Choose a file."),
     ],
