@@ -110,8 +110,14 @@ def test_every_number_has_limits(tmp_path: Path) -> None:
             "`swa_kv_heads` 9 is more than `heads` 8",
         ),
         (
-            {"swa_layers": 20, "swa_window": 9, "shared_kv_layers": 13},
-            "`layers` 32 is less than the sum of 20 `swa_layers` and 13 `shared_kv_layers`",
+            {
+                "swa_layers": 11,
+                "swa_window": 9,
+                "shared_kv_layers": 11,
+                "recurrent_layers": 11,
+                "recurrent_state_bytes": 9,
+            },
+            "`layers` 32 is less than the sum of 11 `swa_layers` and 11 `shared_kv_layers` and 11 `recurrent_layers`",
         ),
     ],
 )
