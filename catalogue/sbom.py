@@ -38,7 +38,7 @@ def _read(lock: Path, *options: str) -> dict[str, Any]:
     """The SBOM of a lock from cyclonedx-bom. The SBOM is validated as a whole, in tests/test_sbom.py."""
     reproducible = ("--output-reproducible", "--no-validate", "--spec-version", "1.6")
     command = [sys.executable, "-m", "cyclonedx_py", "requirements", *reproducible, *options, str(lock)]
-    read: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    read: dict[str, Any] = json.loads(subprocess.check_output(command))
     return read
 
 

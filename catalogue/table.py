@@ -16,8 +16,6 @@ TOKENIZER_BYTES = {
     "gemma3": 15_785_000,
 }
 """Headers of files that hold a picture encoder too: as in text-only files with the same tokenizer."""
-LONGEST_HEADER = 32 * 2**20
-"""Limit for the rest of a text-only file besides its tensors. More means that the rules give wrong tensors."""
 DERIVED_PERCENT = 1
 """Possible error of derived weights. The largest difference of a file with a known size is 0.6 %."""
 NO_STATE = "layers_without_state"
@@ -87,8 +85,7 @@ def sizes(tag: Tag) -> tuple[int, int, str, int]:
     if pictures:
         header = TOKENIZER_BYTES.get(tag.shape.architecture, 0)
         return text, tag.model_bytes - text - header, tag.known, spread
-    fits = 0 <= tag.model_bytes - text <= LONGEST_HEADER
-    return text if fits else tag.model_bytes, tag.projector_bytes, tag.known, spread
+    return text, tag.projector_bytes, tag.known, spread
 
 
 def _state_bytes(shape: Shape) -> int:

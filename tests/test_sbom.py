@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from catalogue.sbom import main, sbom
+from catalogue.sbom import main
 from tests.rows import read_rows
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,8 @@ def test_it_follows_the_schema_of_cyclonedx(made: Path) -> None:
 
 def test_the_same_locks_give_the_same_bytes(made: Path) -> None:
     text = made.read_text(encoding="utf-8")
-    assert json.dumps(sbom(), indent=2, sort_keys=True) + "\n" == text
+    main(made)
+    assert made.read_text(encoding="utf-8") == text
     assert not {"serialNumber", "timestamp"} & {*json.loads(text), *json.loads(text)["metadata"]}
     assert str(ROOT) not in text
 

@@ -180,17 +180,13 @@ def load(text: str, name: str) -> Loaded:
     """Reads the YAML in `text`; raises `UnreadableError`."""
     try:
         _refuse_depth_and_tags(text, name)
-        loader = _Loader(text)
-        try:
-            node = loader.get_single_node()
-            if node is None:
-                return Loaded()
-            duplicates = tuple(_duplicates(node))
-            if _size(node, set(), {}) > MOST_NODES:
-                raise UnreadableError(f"{name} has more than {MOST_NODES:,} values, including aliases. Shorten it.")
-            return Loaded(loader.construct_document(node), node, duplicates)
-        finally:
-            loader.dispose()
+        node = _Loader(text).get_single_node()
+        if node is None:
+            return Loaded()
+        duplicates = tuple(_duplicates(node))
+        if _size(node, set(), {}) > MOST_NODES:
+            raise UnreadableError(f"{name} has more than {MOST_NODES:,} values, including aliases. Shorten it.")
+        return Loaded(construct(node), node, duplicates)
     except yaml.YAMLError as error:
         raise UnreadableError(f"{name} cannot be read as YAML: {_one_line(error)}.") from None
 
@@ -288,11 +284,7 @@ def compose(value: object) -> yaml.Node:
 
 def construct(node: yaml.Node) -> Any:
     """The value of a node."""
-    loader = _Loader("")
-    try:
-        return loader.construct_document(node)
-    finally:
-        loader.dispose()
+    return _Loader("").construct_document(node)
 
 
 def as_json(value: object) -> str:

@@ -64,6 +64,9 @@ def test_a_missing_model_is_added_at_the_end_of_the_list() -> None:
     added = '    - name: "hf.co/me/New-GGUF:Q4_K_M"\n      gguf: mine.json\n'
     assert after == FILE.replace("context: 2048}\n", f"context: 2048}}\n{added}")
     assert with_description(FILE, "x", "new:1b", OWN)[1] == 1
+    block = "config:\n  tandem:models:\n  - name: mine:7b\n  tandem:tags: {}\n"
+    added = '  - name: "new:1b"\n    gguf: mine.json\n'
+    assert edited(block, "new:1b") == block.replace("mine:7b\n", f"mine:7b\n{added}")
 
 
 def test_a_newer_description_replaces_the_older_one_and_its_keys() -> None:
@@ -142,6 +145,11 @@ def test_files_keep_their_style(text: str, name: str) -> None:
         (
             "config:\n  tandem:models:\n  - &a {name: 'mine:7b', slots: 1}\n  - <<: *a\n    slots: 2\n",
             "is written so that this entry cannot be changed alone. Write the description by hand.",
+        ),
+        # Another model would get the description, too.
+        (
+            "config:\n  tandem:models:\n  - &a\n    name: mine:7b\n  - {<<: *a, name: 'b:1b'}\n",
+            "cannot be changed alone",
         ),
         ("config:\n  tandem:models: [{name: 'b:1b'},]\n", "cannot be changed alone"),
     ],

@@ -18,7 +18,7 @@ from sharing.fit.memory import need
 from sharing.hardware.gpus import gpus
 from sharing.stack.config import StackConfig
 from stacks.program import load_plan
-from stacks.stack_file.form_errors import fields
+from stacks.stack_file.form_errors import UNSUPPORTED, fields
 from stacks.stack_file.judge import Judged, RefusedError, judge, judge_file
 from stacks.stack_file.provider_keys import HONOURED, REFUSED, refuse_keys
 from stacks.stack_file.yaml import Source
@@ -337,6 +337,9 @@ def test_every_provider_key_is_honoured_or_refused_with_a_reason(golden: Golden)
     parameters = [name for name in inspect.signature(aws.ProviderArgs.__init__).parameters if "self" not in name]
     keys = [f"aws:{to_camel(name)}" for name in parameters]
     assert {*keys} <= {*HONOURED, *(f"aws:{key}" for key in REFUSED)}
+    of_a_role = inspect.signature(aws.ProviderAssumeRoleArgs.__init__).parameters
+    in_a_role = {f"aws:assumeRoles[].{to_camel(name)}" for name in of_a_role if "self" not in name}
+    assert in_a_role <= {*fields(), *UNSUPPORTED}
     golden("provider-keys.txt", "".join(f"{problem}\n" for problem in refuse_keys([*keys, "aws:asumeRole"])))
 
 

@@ -110,8 +110,14 @@ def test_every_number_has_limits(tmp_path: Path) -> None:
             "`swa_kv_heads` 9 is more than `heads` 8",
         ),
         (
-            {"swa_layers": 20, "swa_window": 9, "shared_kv_layers": 13},
-            "`layers` 32 is less than the sum of 20 `swa_layers` and 13 `shared_kv_layers`",
+            {
+                "swa_layers": 11,
+                "swa_window": 9,
+                "shared_kv_layers": 11,
+                "recurrent_layers": 11,
+                "recurrent_state_bytes": 9,
+            },
+            "`layers` 32 is less than the sum of 11 `swa_layers` and 11 `shared_kv_layers` and 11 `recurrent_layers`",
         ),
     ],
 )
@@ -170,6 +176,7 @@ def test_another_file_is_no_description(content: str, said: str, tmp_path: Path)
     ("name", "said"),
     [
         ("none.json", "cannot be read (No such file or directory)"),
+        ("none\0.json", "cannot be read (no file has that name)"),
         (".", ". is a folder. Choose a file in it."),
         ("pipe", "pipe is a device or a pipe. Choose a file."),
     ],
