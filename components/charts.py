@@ -49,7 +49,7 @@ def release_chart(
     named: str,
     namespace: pulumi.Input[str],
     parent: pulumi.Resource,
-    needs: Sequence[pulumi.Resource] = (),
+    needs: Sequence[pulumi.Resource],
 ) -> k8s.helm.v3.Release:
     """Registers a release called `named`. Its deletion waits for its objects. If its installation fails, it is removed,
     and if an upgrade fails, the last version comes back.

@@ -83,7 +83,7 @@ def network_policy(
     )
 
 
-def to_models(clients: ModelClients, scrapers: ModelClients | None = None, interceptors: Sequence[str] = ()) -> Spec:
+def to_models(clients: ModelClients, scrapers: ModelClients | None, interceptors: Sequence[str]) -> Spec:
     """Lets the models' own namespace and `clients` reach the Ollama servers, and `scrapers` their metrics only.
 
     `interceptors` are namespaces of KEDA's HTTP add-on, whose interceptor may reach the servers, too.

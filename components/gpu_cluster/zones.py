@@ -10,7 +10,6 @@ import pulumi_aws as aws
 from sharing.names import POOL_LABEL, TAG_ZONES
 from sharing.stack.cluster import ZONES_WITHOUT_EKS
 from sharing.stack.zones import (
-    MORE_ZONES,
     Demand,
     Group,
     NoZoneError,
@@ -39,7 +38,7 @@ class Market:
     """How the stack gets nodes in other zones."""
 
 
-def ask(cluster_name: str, demands: Sequence[Demand], child: pulumi.ResourceOptions, more: str = MORE_ZONES) -> Market:
+def ask(cluster_name: str, demands: Sequence[Demand], child: pulumi.ResourceOptions, more: str) -> Market:
     """Looks up zones, offers and node groups in AWS. No lookup waits for a resource, so a preview knows them all."""
     opts = pulumi.InvokeOptions(parent=child.parent)
     zones = _zones(opts)

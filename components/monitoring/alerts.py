@@ -53,7 +53,7 @@ def _without_pod(pools: Sequence[MonitoredPool]) -> dict[str, Any]:
     }
 
 
-def grafana_rules(source: str, pools: Sequence[MonitoredPool] = ()) -> dict[str, Any]:
+def grafana_rules(source: str, pools: Sequence[MonitoredPool]) -> dict[str, Any]:
     """A provisioning file of Grafana with the rules that the store can evaluate; `source` is its data source."""
     groups = [group for group in rule_groups(pools) if group["name"] != KUBE_STATE_GROUP]
     return {

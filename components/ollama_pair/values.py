@@ -55,8 +55,8 @@ def chart_values(
     claim: pulumi.Input[str],
     scripts: Mapping[str, pulumi.Input[str]],
     namespace: pulumi.Input[str],
-    priority_class: pulumi.Input[str] | None = None,
-    daemon: pulumi.Input[str] | None = None,
+    priority_class: pulumi.Input[str] | None,
+    daemon: pulumi.Input[str] | None,
 ) -> dict[str, Any]:
     """Helm values for one model. The chart has no schema and ignores a misspelt path, so a test checks every path.
 

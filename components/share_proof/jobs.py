@@ -116,7 +116,7 @@ def shares_job(
     service: pulumi.Input[str],
     scripts: pulumi.Input[str],
     account: pulumi.Input[str],
-    daemon: pulumi.Input[str] | None = None,
+    daemon: pulumi.Input[str] | None,
 ) -> Manifest:
     """Spec of the Job whose pods hold every expected share of one node at the same time, one pod per share.
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pulumi
@@ -13,6 +14,7 @@ from sandbox.cloud.answers import Cloud
 from sandbox.cloud.eks.kubeconfig import kubeconfig
 from sandbox.graph import plain
 from sandbox.preview.program import run
+from sharing.stack.zones import Demand
 from tandem import ExistingCluster, GpuCluster
 
 ZONES = {"subnet-1": "us-east-1a", "subnet-2": "us-east-1b"}
@@ -110,3 +112,43 @@ def test_the_zones_of_deployed_subnets_stay() -> None:
     settled(["us-east-1b", "us-east-1a"], deployed)
     with pytest.raises(pulumi.RunError, match="the deployed subnets are in us-east-1a, us-east-1b and cannot move"):
         run(lambda: pulumi.export("zones", settled(["us-east-1a", "us-east-1c"], deployed)), project="t", stack="t")
+
+
+def test_a_pool_keeps_the_zones_of_its_own_node_group_and_of_the_newest_one() -> None:
+    """After a failed replacement, a pool has two groups. Only the newer one has the types that the stack file names."""
+    groups: dict[str, dict[str, Any]] = {
+        "gpu-1": {"labels": {"tandem/pool": "gpu"}, "tags": {"tandem:zones": "us-east-1a"}, "types": ["g6.xlarge"]},
+        "gpu-2": {
+            "labels": {"tandem/pool": "gpu"},
+            "tags": {"tandem:zones": "us-east-1b us-east-1d"},
+            "types": ["g4dn.xlarge"],
+        },
+        "big-1": {"labels": {"tandem/pool": "big"}, "tags": {"tandem:zones": "us-east-1a"}, "types": ["g4dn.xlarge"]},
+        "theirs": {"types": ["g4dn.xlarge"]},
+    }
+
+    def describe(asked: Any) -> dict[str, Any]:
+        group = groups[asked.args["nodeGroupName"]]
+        return {**group, "instanceTypes": group["types"]}
+
+    answers: dict[str, Any] = {
+        "aws:eks/getClusters:getClusters": {"names": ["c"]},
+        "aws:eks/getNodeGroups:getNodeGroups": {"names": [*groups]},
+        "aws:eks/getNodeGroup:getNodeGroup": describe,
+    }
+    expected = {
+        ("gpu", "g4dn.xlarge"): ["us-east-1b", "us-east-1d"],
+        ("gpu", "g5.xlarge"): ["us-east-1a"],
+        ("big", "g4dn.xlarge"): ["us-east-1a"],
+        ("other", "g4dn.xlarge"): ["us-east-1a", "us-east-1b", "us-east-1d"],
+    }
+    chosen: dict[Any, list[str]] = {}
+
+    def program() -> None:
+        demands = {key: Demand(path="gpu-nodes.instance-types", types=(key[1],), every=True) for key in expected}
+        cluster = GpuCluster("c", cluster_name="c", zones=3, demands=[*demands.values()])
+        for key, demand in demands.items():
+            cluster.zones_of_pool(key[0], demand).apply(partial(chosen.__setitem__, key))
+
+    run(program, project="t", stack="t", cloud=Cloud(answers=answers))
+    assert chosen == expected

@@ -3,6 +3,7 @@
 import json
 from base64 import b64decode
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pulumi
@@ -42,6 +43,7 @@ def group(sharing: Sharing) -> SpotGpuNodeGroup:
     return SpotGpuNodeGroup("gpu", SpotGpuNodeGroupArgs(cluster_name="c", subnet_ids=["s"], sharing=sharing))
 
 
+@cache
 def group_of(sharing: Sharing) -> tuple[dict[str, Any], dict[str, Any], Any]:
     """The launch template, the node group, and what replaces that."""
     graph = run(lambda: group(sharing), project="test", stack="test")

@@ -44,6 +44,11 @@ def registered() -> Graph:
     return build(store="none", service_monitors=True)
 
 
+@pytest.fixture(scope="module")
+def karpenters() -> Graph:
+    return build(karpenter=True, service_monitors=True)
+
+
 def values(graph: Graph, chart: str) -> dict[str, Any]:
     [found] = [plain(one.inputs) for one in graph.of_type(RELEASE) if one.inputs["chart"] == chart]
     return dict(found["values"])
@@ -106,8 +111,8 @@ def test_the_store_reads_native_sidecars_and_nothing_besides_models_and_gpus(gra
     behaviour="Karpenter counts its nodes that AWS reclaims, on the port `http-metrics`",
     source="karpenter-provider-aws v1.14.1 pkg/controllers/interruption/utils.go deleteNodeClaim, and charts/karpenter",
 )
-def test_interruptions_are_read_from_karpenter_alone_and_nothing_else_of_its_metrics() -> None:
-    [job] = [one for one in jobs(build(karpenter=True)) if one["job_name"] == "karpenter"]
+def test_interruptions_are_read_from_karpenter_alone_and_nothing_else_of_its_metrics(karpenters: Graph) -> None:
+    [job] = [one for one in jobs(karpenters) if one["job_name"] == "karpenter"]
     assert job["kubernetes_sd_configs"][0]["namespaces"]["names"] == ["kube-system"]
     kept = {one["source_labels"][0]: one["regex"] for one in job["relabel_configs"] if one.get("action") == "keep"}
     assert kept == {
@@ -117,14 +122,14 @@ def test_interruptions_are_read_from_karpenter_alone_and_nothing_else_of_its_met
     assert job["metric_relabel_configs"] == [
         {"action": "keep", "source_labels": ["__name__"], "regex": "karpenter_nodeclaims_disrupted_total"}
     ]
-    monitors = [plain(one.inputs) for one in build(karpenter=True, service_monitors=True).of_type(POD_MONITOR)]
+    monitors = [plain(one.inputs) for one in karpenters.of_type(POD_MONITOR)]
     assert {one["spec"]["podMetricsEndpoints"][0]["port"] for one in monitors} == {"metrics", "http-metrics"}
 
 
 @pytest.mark.parametrize("job", ["tandem-models", "karpenter"])
-def test_series_of_models_and_of_karpenter_get_their_pod(job: str) -> None:
+def test_series_of_models_and_of_karpenter_get_their_pod(karpenters: Graph, job: str) -> None:
     """The label is that of kubernetes_sd_config, role `pod` (Prometheus, Configuration)."""
-    [rules] = [one["relabel_configs"] for one in jobs(build(karpenter=True)) if one["job_name"] == job]
+    [rules] = [one["relabel_configs"] for one in jobs(karpenters) if one["job_name"] == job]
     pods = [rule["source_labels"] for rule in rules if rule.get("target_label") == "pod"]
     assert pods == [["__meta_kubernetes_pod_name"]]
 

@@ -100,13 +100,16 @@ def test_a_pod_that_never_starts_is_named() -> None:
     assert "Too few shares are free" in verdict["text"]
 
 
-def test_a_judge_that_never_starts_is_named_with_the_running_pods() -> None:
+def test_a_judge_that_never_starts_is_named_with_the_running_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = member(free_port(), 1, opened(1), limit=SHORT)
     assert verdict["kept"] is False
     assert "found: 1 of 3 pods are running" in verdict["text"]
     assert "- pod 0, which collects the results, did not start within 0.05 s" in verdict["text"]
+    paused: list[float] = []
+    monkeypatch.setattr("time.sleep", paused.append)
     nowhere = run_member(EXPECTED, opened(1), 1, ("127.0.0.1", free_port()), "no.such.invalid", SHORT, SHORT)
     assert "found: 0 of 3 pods are running" in nowhere["text"]
+    assert set(paused) == {0.001}, "it tries again after a pause"
 
 
 def test_a_pod_that_stops_and_is_not_replaced_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,6 +176,17 @@ def test_a_pod_that_says_no_index_of_a_pod_is_none() -> None:
         assert connection.recv(1) == b"", "the judge has closed it"
     came[1].send({"question": "look"})
     assert b"look" in connections[6].recv(100)
+
+
+def test_a_second_interruption_gives_no_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    patience = shares.Patience(limit=10, back=60)
+    ends = [patience.until]
+    for now[0] in (5, 20):
+        patience.renew()
+        ends.append(patience.until)
+    assert ends == [10, 65, 65]
 
 
 def test_several_interrupted_pods_are_named_together() -> None:

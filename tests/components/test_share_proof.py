@@ -23,8 +23,14 @@ def args(sharing: Sharing | None = None, **changed: Any) -> ShareProofArgs:
     return ShareProofArgs(**{"sharing": sharing or Mps(replicas=4), "gpu": T4, **changed})
 
 
+GRAPHS: dict[str, Graph] = {}
+"""By their arguments, because many tests look at the same ones."""
+
+
 def graph_of(given: ShareProofArgs) -> Graph:
-    return run(lambda: ShareProof("proof", given), project="test", stack="test")
+    if repr(given) not in GRAPHS:
+        GRAPHS[repr(given)] = run(lambda: ShareProof("proof", given), project="test", stack="test")
+    return GRAPHS[repr(given)]
 
 
 def jobs(given: ShareProofArgs) -> dict[str, dict[str, Any]]:

@@ -171,7 +171,8 @@ def test_each_pod_is_proved_to_have_its_own_limit(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(PIPE_VARIABLE, ".")
     limits = {index: {"FAKE_LIMIT_MIB": str(limit)} for index, limit in enumerate((9000, 3000, 2000))}
-    assert "- pods 0, 1, 2: no MPS daemon at ." in refused(OWN_LIMITS, pods := pods_of(OWN_LIMITS, some=limits))
+    without = refused(OWN_LIMITS, pods := pods_of(OWN_LIMITS, some=limits))
+    assert "- pods 0, 1, 2: no MPS daemon at .\nRead `journalctl -u tandem-mps`" in without
     assert [pod.driver.ledger for pod in pods] == [[]] * 3
     with socket.socket(socket.AF_UNIX) as control:
         control.bind("control")
