@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,6 +42,7 @@ class Block:
         return done
 
 
+@cache
 def blocks(page: Path) -> list[Block]:
     """Every block of code, in order."""
     found = BLOCK.finditer(page.read_text(encoding="utf-8"))

@@ -1,5 +1,6 @@
 """The reference of stack files: every key has its heading, its facts, and an example that a stack file may have."""
 
+import copy
 import re
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from stacks.stack_file.judge import judge_file
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "reference" / "stack-file.md").read_text(encoding="utf-8")
+DEV = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8"))
 KEYS = dict(re.findall(r"^### `?([^`\n]+)`?\n\n((?:(?!^##).*\n)*)", PAGE, flags=re.MULTILINE))
 """The text of each key."""
 MODE_OF = {"limits": "mps", "strategy": "mig", "layout": "mig"}
@@ -47,18 +49,21 @@ def test_every_heading_has_an_anchor_of_its_own() -> None:
     assert len(anchors) == len(set(anchors)) > 80
 
 
-@pytest.mark.parametrize("path", KEYS)
-def test_a_key_has_meaning_type_default_and_example(path: str) -> None:
-    text = KEYS[path]
-    assert re.match(r"[A-Z`].{2,}", text), "no meaning"
-    assert "**Type** " in text
-    assert "**Required**" in text or "**Default** " in text or "default" in text.lower()
-    assert "**Example** `" in text
+def test_a_key_has_meaning_type_default_and_example() -> None:
+    for path, text in KEYS.items():
+        assert re.match(r"[A-Z`].{2,}", text), f"{path} has no meaning"
+        assert "**Type** " in text, path
+        assert "**Required**" in text or "**Default** " in text or "default" in text.lower(), path
+        assert "**Example** `" in text, path
 
 
 @pytest.mark.parametrize(("path", "example"), EXAMPLES)
-def test_the_example_of_a_key_is_accepted_by_the_form_of_a_stack_file(path: str, example: str, tmp_path: Path) -> None:
-    values = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8"))
+def test_the_example_of_a_key_is_accepted_by_the_form_of_a_stack_file(
+    path: str, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Some examples do not fit this stack. Advice for it takes ten times as long as all else.
+    monkeypatch.setattr("sharing.verdict.full.advise", lambda *_, **__: [])
+    values = copy.deepcopy(DEV)
     config = values["config"]
     top, *inner = path.split(".")
     [(key, value)] = yaml.safe_load(example).items()

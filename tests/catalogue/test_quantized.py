@@ -185,12 +185,12 @@ def test_an_unknown_quantization_gets_those_that_exist(name: str, sentence: str)
     assert nearest_names(name) == sentence
 
 
-@pytest.mark.parametrize("name", sorted({each.name for each in quantized() if each.model == "llama3.1:8b"}))
-def test_a_quantization_changes_the_size_of_the_weights_and_not_their_number(name: str) -> None:
-    found = find(name)
-    assert found
+def test_a_quantization_changes_the_size_of_the_weights_and_not_their_number() -> None:
+    found = [find(each.name) for each in quantized() if each.model == "llama3.1:8b"]
+    assert len(found) > 10
     # 8.03 billion parameters (Hugging Face, Meta-Llama-3.1-8B), of which a token passes all but the embedding.
-    assert weights_per_token(found) == pytest.approx(8.03e9 - 128_256 * 4096, rel=0.035)
+    parameters = pytest.approx(8.03e9 - 128_256 * 4096, rel=0.035)
+    assert [model for model in found if not model or weights_per_token(model) != parameters] == []
 
 
 def test_the_tags_of_a_model_have_that_of_its_own_file_first() -> None:

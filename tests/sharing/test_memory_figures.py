@@ -71,13 +71,11 @@ BUFFERS = [row for row in read_figures("engine_buffers") if served(row).effectiv
 """The settings of a reading, without slots that Ollama would refuse."""
 
 
-@pytest.mark.parametrize(
-    "row", BUFFERS, ids=lambda row: f"{row['model']}-{row['context']}x{row['slots']}-{row['batch']}-{row['kv_type']}"
-)
-def test_caches_and_buffers_equal_the_engines_own(row: dict[str, str]) -> None:
-    found = need(served(row), gpus()["t4"])
-    assert found.kv == pytest.approx(float(row["kv_mib"]), abs=0.02)
-    assert compute_mib(served(row)) == pytest.approx(float(row["compute_mib"]), rel=0.2, abs=24)
+def test_caches_and_buffers_equal_the_engines_own() -> None:
+    for row in BUFFERS:
+        found = need(served(row), gpus()["t4"])
+        assert found.kv == pytest.approx(float(row["kv_mib"]), abs=0.02), row
+        assert compute_mib(served(row)) == pytest.approx(float(row["compute_mib"]), rel=0.2, abs=24), row
 
 
 def test_most_buffers_of_the_engine_are_predicted_to_the_mib() -> None:
@@ -87,9 +85,8 @@ def test_most_buffers_of_the_engine_are_predicted_to_the_mib() -> None:
     assert sum(error < 1 for error in errors) >= 0.7 * len(errors)
 
 
-@pytest.mark.parametrize("row", COUNTED, ids=named)
-def test_every_reading_is_predicted_within_twelve_percent(row: dict[str, str]) -> None:
-    assert abs(error_of(row)) <= 0.12
+def test_every_reading_is_predicted_within_twelve_percent() -> None:
+    assert [named(row) for row in COUNTED if abs(error_of(row)) > 0.12] == []
 
 
 def test_readings_of_the_same_engine_are_predicted_within_five_percent() -> None:

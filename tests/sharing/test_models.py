@@ -15,7 +15,6 @@ from tests.sharing.builders import read_figures, replace, served
 
 GIB = 2**30
 T4 = gpus()["t4"]
-TAGS = list(models())
 
 ANY_MODEL = st.sampled_from(list(models()))
 CONTEXTS = st.integers(256, 140_000)
@@ -46,18 +45,17 @@ def test_what_a_program_does_not_say_of_a_model_is_none_or_unknown() -> None:
     assert defaults == {"", 0}
 
 
-@pytest.mark.parametrize("tag", TAGS)
-def test_every_model_of_the_catalogue_is_described_in_full(tag: str) -> None:
-    model = models()[tag]
-    assert model.name == tag
-    assert model.weights_bytes > 40 * MIB
-    assert 0 <= model.embedding_bytes < model.weights_bytes
-    assert min(model.layers, model.kv_heads, model.head_dim, model.max_context, model.vocabulary) > 0
-    assert (model.swa_layers > 0) == (model.swa_window > 0)
-    assert model.swa_layers + model.shared_kv_layers + model.recurrent_layers < model.layers
-    assert (model.recurrent_layers > 0) == (model.recurrent_state_bytes > 0)
-    assert model.experts_used <= model.experts
-    assert model.source
+def test_every_model_of_the_catalogue_is_described_in_full() -> None:
+    for tag, model in models().items():
+        assert model.name == tag
+        assert model.weights_bytes > 40 * MIB
+        assert 0 <= model.embedding_bytes < model.weights_bytes
+        assert min(model.layers, model.kv_heads, model.head_dim, model.max_context, model.vocabulary) > 0
+        assert (model.swa_layers > 0) == (model.swa_window > 0)
+        assert model.swa_layers + model.shared_kv_layers + model.recurrent_layers < model.layers
+        assert (model.recurrent_layers > 0) == (model.recurrent_state_bytes > 0)
+        assert model.experts_used <= model.experts
+        assert model.source
 
 
 @pytest.mark.parametrize("row", read_figures("names"), ids=lambda row: row["name"])

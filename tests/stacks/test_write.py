@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stacks.stack_file.write import stack_file
@@ -29,6 +29,7 @@ def test_a_rewritten_stack_file_means_the_same(text: str, every_key: bool) -> No
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Zl", "Zp")), min_size=1)
 
 
+@settings(max_examples=15)
 @given(st.dictionaries(WORDS, WORDS | st.integers() | st.booleans() | st.none(), min_size=1))
 def test_any_text_is_quoted_if_yaml_requires_it(tags: dict[str, Any]) -> None:
     """By the rules of Pulumi's own reader, for which `1e3` is a number and `on` is not a boolean."""
