@@ -76,7 +76,7 @@ def make_profiles(entities: Entities, server: str) -> None:
 
 
 def launch_nodes(entities: Entities, server: str, pod: Pod) -> bool:
-    """Launches all nodes that may exist in the pools on which a pending pod may stay. Returns whether it launched any."""
+    """Launches all nodes of the pools on which a pending pod may stay. Returns whether it launched any."""
     before = len(entities.of(tokens.INSTANCE))
     if why_idle(entities, server) is not None:
         return False

@@ -43,9 +43,7 @@ def releases(entities: Entities, server: str, name: str) -> list[Entity]:
 def _ollama(release: str, values: Values) -> list[Pod]:
     name = str(values.get("fullnameOverride") or release)
     gpu = value_at(values, "ollama.gpu") or {}
-    needs = (
-        {str(gpu.get("nvidiaResource") or "nvidia.com/gpu"): int(gpu.get("number") or 1)} if gpu.get("enabled") else {}
-    )
+    needs = {str(gpu["nvidiaResource"]): int(gpu["number"])} if gpu.get("enabled") else {}
     disk = values.get("persistentVolume") or {}
     own = [str(disk.get("existingClaim") or name)] if disk.get("enabled") else []
     mounted = [str(one) for one in values_at(values, "volumes.persistentVolumeClaim.claimName")]

@@ -21,8 +21,7 @@ DRIVER_POLICY = "AmazonEBSCSIDriverPolicy"
 def untainted(node: Entity) -> bool:
     """Whether system pods can run on the node. They only tolerate `CriticalAddonsOnly`."""
     return all(
-        one.get("key") == "CriticalAddonsOnly" or one.get("effect") == "PREFER_NO_SCHEDULE"
-        for one in taints(node.outputs)
+        one["key"] == "CriticalAddonsOnly" or one["effect"] == "PREFER_NO_SCHEDULE" for one in taints(node.outputs)
     )
 
 

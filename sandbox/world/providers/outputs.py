@@ -11,7 +11,7 @@ from sandbox.world.entities import Entities, Entity, value_at
 from sandbox.world.providers.names import DEFAULTS
 
 # A change of these creates no new version (Terraform AWS provider, internal/service/ec2/ec2_launch_template.go).
-_NOT_VERSIONED = frozenset({"tags", "defaultVersion", "updateDefaultVersion", "name", "namePrefix", DEFAULTS})
+_NOT_VERSIONED = frozenset({"tags", "updateDefaultVersion"})
 
 
 def outputs_of(
@@ -62,8 +62,7 @@ def _own_cluster(entities: Entities, outputs: dict[str, Any], serial: int) -> di
 
 def _next_version(entity: Entity, before: dict[str, Any]) -> dict[str, Any]:
     keys = {*before, *entity.inputs} - _NOT_VERSIONED
-    latest = int(entity.outputs.get("latestVersion") or 1)
+    latest = int(entity.outputs["latestVersion"])
     if any(before.get(key) != entity.inputs.get(key) for key in keys):
         latest += 1
-    default = entity.inputs.get("defaultVersion") or entity.outputs.get("defaultVersion") or 1
-    return {"latestVersion": latest, "defaultVersion": latest if entity.inputs.get("updateDefaultVersion") else default}
+    return {"latestVersion": latest}

@@ -301,6 +301,13 @@ def test_a_volume_stays_attached_if_the_drivers_node_is_deleted_first(ready: Acc
 # Deletion of releases.
 
 
+def test_the_next_release_takes_over_the_definitions_that_an_uninstall_leaves(account: Account) -> None:
+    account.drop(tokens.RELEASE, account.discovery())
+    assert {crd.owner for crd in account.of(tokens.CRD)} == {None}
+    account.discovery()
+    assert {crd.owner for crd in account.of(tokens.CRD)} == {(tokens.RELEASE, "kube-system/nfd")}
+
+
 def test_the_operators_hook_needs_a_node_before_the_uninstall(account: Account) -> None:
     release = account.release("r", "gpu-operator")
     account.change(tokens.NODE_GROUP, "c:system", taints=[TAINT])
