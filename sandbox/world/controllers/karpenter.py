@@ -30,7 +30,7 @@ def why_idle(entities: Entities, server: str) -> str | None:
         if entities.get(tokens.ADDON, f"{name}:{addon}") is None:
             return f"Karpenter's controller {lacking}: the add-on {addon} is not installed"
     account = value_at(release.inputs, "values.serviceAccount.name") or release.inputs.get("name")
-    wanted = {"clusterName": name, "namespace": release.namespace, "serviceAccount": account}
+    wanted = {"namespace": release.namespace, "serviceAccount": account}
     identity = next(iter(entities.having(tokens.POD_IDENTITY, **wanted)), None)
     if identity is None:
         return f"Karpenter's controller gets no credentials: no association for {release.namespace}/{account}"

@@ -61,21 +61,17 @@ def _ollama(release: str, values: Values) -> list[Pod]:
     ]
 
 
-def _discovery(release: str, values: Values) -> list[Pod]:
-    """Its two Deployments. Helm's wait ignores its DaemonSet."""
-    return [Pod(name=f"{release}-{part}") for part in ("master", "gc")]
-
-
-def _operator(release: str, values: Values) -> list[Pod]:
-    return [Pod(name="gpu-operator")]
+def _one(release: str, values: Values) -> list[Pod]:
+    """One pod for the chart's Deployments, which all need the same. Helm's wait ignores DaemonSets."""
+    return [Pod(name=release)]
 
 
 # The pods of the pinned charts with our values, from rendering and running them. Other charts have no pods here: the
 # cluster tier runs those of Karpenter, KEDA and monitoring.
 CHARTS: dict[str, Callable[[str, Values], list[Pod]]] = {
     "ollama": _ollama,
-    "gpu-operator": _operator,
-    DISCOVERY: _discovery,
+    "gpu-operator": _one,
+    DISCOVERY: _one,
 }
 
 

@@ -27,9 +27,7 @@ def untainted(node: Entity) -> bool:
 
 def has_policy(entities: Entities, role: Entity, beginning: str) -> bool:
     """Whether the role has a policy whose name starts so."""
-    attached = [
-        entity for name in {role.id, role.name} for entity in entities.having(tokens.ATTACHED_POLICY, role=name)
-    ]
+    attached = entities.having(tokens.ATTACHED_POLICY, role=role.id)
     return any(str(one.inputs.get("policyArn")).rpartition("/")[2].startswith(beginning) for one in attached)
 
 

@@ -17,6 +17,7 @@ Built = Callable[..., Graph]
 ENTRIES = {
     "admin": {
         "principal_arn": "arn:aws:iam::123456789012:role/admin",
+        "tags": {"team": "blue"},
         "access_policies": {
             "all": {
                 "policy_arn": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
@@ -95,8 +96,11 @@ def configured(graph: Graph) -> dict[str, Any]:
 
 
 def test_configuration_values_override_defaults_and_are_kept_unchanged(cluster_graph: Built) -> None:
-    values = {"env": {"AWS_VPC_K8S_CNI_LOGLEVEL": "WARN"}, "nodeAgent": {"enabled": "true"}}
-    config = configured(cluster_graph(vpc_cni_options={"addon_version": "v1", "configuration_values": values}))
+    values = {"nodeAgent": {"enabled": "true"}, "env": {"AWS_VPC_K8S_CNI_LOGLEVEL": "WARN"}}
+    options = {"addon_version": "v1", "configuration_values": values, "enable_network_policy": True}
+    config = configured(cluster_graph(vpc_cni_options=options))
+    assert list(config) == ["enableNetworkPolicy", "env", "init", "nodeAgent"], "the same text in every order"
+    assert config["enableNetworkPolicy"] == "true"
     assert config["env"]["AWS_VPC_K8S_CNI_LOGLEVEL"] == "WARN"
     assert config["env"]["WARM_ENI_TARGET"] == "1"
     assert config["nodeAgent"] == {"enabled": "true"}

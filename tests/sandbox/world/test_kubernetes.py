@@ -95,6 +95,15 @@ def test_a_taint_keeps_out_pods_that_neither_tolerate_nor_request(ready: Account
     ready.model("requests")
 
 
+@pytest.mark.parametrize("chart", ["gpu-operator", "node-feature-discovery"])
+def test_a_chart_without_tolerations_needs_a_node_without_taints(chart: str) -> None:
+    account = Account()
+    account.cluster()
+    account.gpu_nodes()
+    with pytest.raises(IncompleteError, match="untolerated taint"):
+        account.release("some", chart)
+
+
 def test_an_upgrade_may_use_the_share_of_the_pod_that_it_replaces(ready: Account) -> None:
     ready.model("a")
     ready.model("b")
