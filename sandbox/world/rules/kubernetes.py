@@ -31,8 +31,8 @@ def unreachable(cluster: str) -> CloudError:
 
 
 def _unreachable(server: str) -> str:
-    at = server or "no server in the provider's kubeconfig"
-    return f"configured Kubernetes cluster is unreachable: unable to load schema information from the API server ({at})"
+    problem = "configured Kubernetes cluster is unreachable: unable to load schema information from the API server"
+    return f"{problem} ({server})"
 
 
 def refuse_missing(token: str, identity: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import pulumi_kubernetes as k8s
 import pytest
 
@@ -88,6 +89,24 @@ def test_users_of_an_output_depend_on_the_component_and_on_the_control_plane(clu
     own = graph.named("own")
     assert names(graph, own.dependencies) == ["c Cluster", "c-eksCluster Cluster"]
     assert not own.constructed, "it is the program's"
+
+
+def test_transforms_change_inputs_and_options_of_children_alone(cluster_graph: Built) -> None:
+    def change(child: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+        if not child.type_.endswith(":Addon"):
+            return None
+        assert (child.custom, child.props["preserve"]) == (True, True)
+        child.opts.replace_on_changes = ["status"]
+        child.opts.delete_before_replace = True
+        return pulumi.ResourceTransformResult({**child.props, "preserve": False}, child.opts)
+
+    before = cluster_graph()
+    changed = {one.name: one for one in below_cluster(cluster_graph(transforms=[change])) if one != before[one.urn]}
+    assert changed.keys() == {"c-kube-proxy", "c-vpc-cni"}
+    for one in changed.values():
+        assert one.inputs == {**before[one.urn].inputs, "preserve": False}
+        options = {"replaceOnChanges": ("status",), "deleteBeforeReplace": True}
+        assert one.options == {**before[one.urn].options, **options}
 
 
 def configured(graph: Graph) -> dict[str, Any]:
