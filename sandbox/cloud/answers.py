@@ -15,7 +15,7 @@ RANDOM_PASSWORD = "random:index/randomPassword:RandomPassword"
 
 def _random_id(creation: Creation) -> tuple[str, Values]:
     """Deterministic like everything here: it only changes with the keepers."""
-    keepers = json.dumps(creation.inputs.get("keepers"), sort_keys=True)
+    keepers = json.dumps(creation.inputs.get("keepers"))
     digits = identity.digest(creation.type, creation.name, keepers, length=2 * int(creation.inputs["byteLength"]))
     return digits, {"hex": digits}
 

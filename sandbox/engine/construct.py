@@ -46,11 +46,7 @@ class ComponentServicer(Servicer):
         component = Registration(
             type=request.type,
             name=request.name,
-            parent=request.parent,
             inputs=wire.read(request.inputs),
-            custom=False,
-            remote=True,
-            dependencies=tuple(sorted(request.dependencies)),
             property_dependencies={key: tuple(sorted(of.urns)) for key, of in request.inputDependencies.items()},
             providers={package: wire.provider_urn(reference) for package, reference in request.providers.items()},
         )

@@ -12,7 +12,7 @@ from sandbox.wire import UNKNOWN
 # Outputs that an update changes without a change of the input with that name. If they are unknown, a preview shows the
 # consequences: a node group replaces its nodes because its launch template gets a new version.
 CHANGING: Mapping[str, tuple[str, ...]] = {
-    "aws:ec2/launchTemplate:LaunchTemplate": ("latestVersion", "defaultVersion"),
+    "aws:ec2/launchTemplate:LaunchTemplate": ("latestVersion",),
     "kubernetes:helm.sh/v3:Release": ("status",),
 }
 

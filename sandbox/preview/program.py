@@ -121,6 +121,5 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
         task.cancel()
     if left:
         loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-    loop.run_until_complete(loop.shutdown_asyncgens())
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()

@@ -17,7 +17,6 @@ from sandbox.graph import Registration
 
 Transform = Callable[[pulumi.ResourceTransformArgs], pulumi.ResourceTransformResult | None]
 _OPTIONS = {
-    "ignore_changes": "ignoreChanges",
     "replace_on_changes": "replaceOnChanges",
     "delete_before_replace": "deleteBeforeReplace",
 }

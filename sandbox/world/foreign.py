@@ -10,8 +10,6 @@ from sharing.stack.existing import ExistingVpc
 
 ELSEWHERE = "somebody else"
 """Maker of such resources."""
-FREE = 4091
-"""Free addresses of a new subnet with 20 bits: EC2 keeps five (VPC user guide, subnet-sizing)."""
 
 
 def found_vpc(entities: Entities, region: str, vpc: ExistingVpc) -> None:
@@ -20,20 +18,17 @@ def found_vpc(entities: Entities, region: str, vpc: ExistingVpc) -> None:
     def add(token: str, id: str, **values: Any) -> str:
         id = id if id.partition("-")[2] else f"{id}-{digest('of', vpc.id, *map(str, values.values()))}"
         if entities.get(token, id) is None:
-            entity = Entity(type=token, id=id, name=id, inputs=values, outputs=dict(values), made_by=ELSEWHERE)
-            entity.provider = {"region": region}
-            entities.add(entity)
+            entities.add(Entity(type=token, id=id, name=id, inputs=values, outputs=dict(values), made_by=ELSEWHERE))
         return id
 
     zones = list(Place(region).zones)
     add(tokens.VPC, vpc.id, cidrBlock="10.64.0.0/16", enableDnsSupport=True, enableDnsHostnames=True)
-    add(tokens.GATEWAY, "igw", vpcId=vpc.id)
-    table = add(tokens.ROUTE_TABLE, "rtb", vpcId=vpc.id)
+    table = add(tokens.ROUTE_TABLE, "rtb")
     for index, subnet in enumerate(dict.fromkeys([*vpc.subnets, *vpc.node_subnets])):
-        place = {"availabilityZone": zones[index % 2], "availableIpAddressCount": FREE, "mapPublicIpOnLaunch": False}
+        place = {"availabilityZone": zones[index % 2], "mapPublicIpOnLaunch": False}
         add(tokens.SUBNET, subnet, vpcId=vpc.id, cidrBlock=f"10.64.{16 * index}.0/20", **place)
         add(tokens.ASSOCIATION, "rtbassoc", subnetId=subnet, routeTableId=table)
-    nat = add(tokens.NAT, "nat", subnetId=vpc.subnets[0])
+    nat = add(tokens.NAT, "nat")
     add(tokens.ROUTE, "r", routeTableId=table, destinationCidrBlock="0.0.0.0/0", natGatewayId=nat)
     add(tokens.ENDPOINT, "vpce", vpcId=vpc.id, serviceName=f"com.amazonaws.{region}.s3", routeTableIds=[table])
     for group in vpc.security_groups:

@@ -1,6 +1,6 @@
 """Programs that several tests of the sandbox run, and accounts that several start from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pulumi
@@ -56,7 +56,11 @@ def cluster_graph() -> Built:
     and can add resources.
     """
 
-    def build(then: Callable[[eks.Cluster], object] = lambda _: None, **arguments: Any) -> Graph:
+    def build(
+        then: Callable[[eks.Cluster], object] = lambda _: None,
+        transforms: Sequence[pulumi.ResourceTransform] = (),
+        **arguments: Any,
+    ) -> Graph:
         def program() -> None:
             provider = aws.Provider("aws", region="cn-north-1")
             opts = pulumi.ResourceOptions(providers=[provider])
@@ -81,7 +85,8 @@ def cluster_graph() -> Built:
                 "tags": {"team": "blue"},
             }
             given = {key: value for key, value in {**recommended, **arguments}.items() if value is not None}
-            then(eks.Cluster("c", **given, opts=opts))
+            below = pulumi.ResourceOptions(providers=[provider], transforms=[*transforms])
+            then(eks.Cluster("c", **given, opts=below))
 
         return ran(program)
 

@@ -21,6 +21,14 @@ def graph(*resources: Resource) -> Graph:
 NAMESPACE = {"type_token": "kubernetes:core/v1:Namespace"}
 
 
+def test_a_name_finds_the_only_resource_with_it() -> None:
+    found = graph(resource("aws:ec2/vpc:Vpc", "a"), resource("aws:iam/role:Role", "a"))
+    assert found.named("a", "aws:iam/role:Role").type == "aws:iam/role:Role"
+    for name in ("a", "b"):
+        with pytest.raises(KeyError, match=f"resources have the name '{name}'"):
+            found.named(name)
+
+
 @pytest.mark.parametrize(
     ("above", "own", "provider"),
     [

@@ -14,29 +14,22 @@ def _zones(question: Question) -> Values:
     place, args = _place(question), question.args
     hidden = args.get("excludeZoneIds") or ()
     zones = {name: code for name, code in place.zones.items() if code not in hidden}
-    return {
-        "id": place.region,
-        "region": place.region,
-        "names": list(zones),
-        "zoneIds": list(zones.values()),
-        "groupNames": [place.region],
-    }
+    return {"names": list(zones), "zoneIds": list(zones.values())}
 
 
 def _partition(question: Question) -> Values:
     place = _place(question)
-    return {"id": place.partition, "partition": place.partition, "dnsSuffix": place.suffix}
+    return {"partition": place.partition}
 
 
 def _caller(question: Question) -> Values:
     arn = _place(question).arn("iam", "user/sandbox", regional=False)
-    return {"id": ACCOUNT, "accountId": ACCOUNT, "arn": arn, "userId": "AIDASANDBOX"}
+    return {"accountId": ACCOUNT, "arn": arn}
 
 
 def _session(question: Question) -> Values:
     """The result for a user (terraform-provider-aws, internal/service/iam/session_context_data_source.go)."""
-    arn = question.args["arn"]
-    return {"id": arn, "arn": arn, "issuerArn": arn, "issuerId": "", "issuerName": "", "sessionName": ""}
+    return {"issuerArn": question.args["arn"]}
 
 
 ANSWERS: dict[str, Answer | Values] = {
@@ -46,7 +39,7 @@ ANSWERS: dict[str, Answer | Values] = {
     "aws:iam/getSessionContext:getSessionContext": _session,
     OFFERINGS: lambda question: offerings(question, {}),
     # Before the first `up`, there are no clusters and no outputs. A world has its own.
-    "aws:eks/getClusters:getClusters": {"id": "clusters", "names": []},
+    "aws:eks/getClusters:getClusters": {"names": []},
     # Of clusters and subnets that others own, nothing is known.
     "aws:eks/getCluster:getCluster": {},
     "aws:ec2/getSubnet:getSubnet": {},

@@ -33,10 +33,6 @@ def offerings(question: Question, own: Offers) -> Values:
     types = [value for one in question.args.get("filters") or () for value in one["values"]]
     found = [(name, zone) for name in types for zone in zones_selling(place, name, own)]
     return {
-        **question.args,
-        "id": place.region,
-        "region": place.region,
         "instanceTypes": [name for name, _ in found],
         "locations": [zone for _, zone in found],
-        "locationTypes": ["availability-zone" for _ in found],
     }

@@ -10,16 +10,9 @@ from sandbox.cloud.identity import ACCOUNT
 from sandbox.cloud.protocol import Values
 
 DEFAULT_REGION = "us-east-1"
-ZONES = {
-    "us-east-1": "123456",
-    "us-west-1": "13",
-    "us-west-2": "1234",
-    "ca-central-1": "124",
-    "ap-northeast-1": "124",
-    "ap-northeast-2": "1234",
-}
-"""Numbers of a region's zones in a newer account. Other regions have three. A program must not rely on their order.
-Source: AWS, Regions and Availability Zones, aws-availability-zones.html; us-west-1 and ap-northeast-1 hide one.
+ZONES = {"us-east-1": "123456", "us-west-1": "13"}
+"""Numbers of a region's zones in a newer account. Here, other regions have three. A program must not rely on their
+order. Source: AWS, Regions and Availability Zones, aws-availability-zones.html; us-west-1 hides one.
 """
 _SHORTENED = re.compile(r"-|(?<=[nsewc])(?:orth|outh|ast|est|entral)")
 """What a zone id leaves out of the region's name: `us-east-1` becomes `use1`, and `ap-northeast-1` becomes `apne1`."""

@@ -64,7 +64,7 @@ def _route(creation: Creation) -> tuple[str, Values]:
 
 
 def _template(creation: Creation) -> tuple[str, Values]:
-    identity, computed = _identified("lt", "ec2", "launch-template", latestVersion=1, defaultVersion=1)(creation)
+    identity, computed = _identified("lt", "ec2", "launch-template", latestVersion=1)(creation)
     return identity, {**computed, "name": autonamed(creation.name, creation.inputs.get("name"))}
 
 

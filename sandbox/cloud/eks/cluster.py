@@ -35,7 +35,6 @@ CNI_ENVIRONMENT = {
     "WARM_ENI_TARGET": "1",
 }
 CNI_INIT_ENVIRONMENT = {"DISABLE_TCP_EARLY_DEMUX": "false"}
-PACKAGE_VERSIONS = {"aws": versions.AWS, "kubernetes": versions.KUBERNETES}
 
 FIXED: Values = {
     "authenticationMode": "API",
@@ -197,8 +196,7 @@ class _Builder:
                 "clusterName": _output(cluster, "name"),
                 "principalArn": Known(entry.get("principalArn"), argument.dependencies),
             }
-            inputs = {"kubernetesGroups": "kubernetesGroups", "type": "type", "userName": "username", "tags": "tags"}
-            own = {name: Known(entry.get(of), argument.dependencies) for name, of in inputs.items()}
+            own = {name: Known(entry.get(name), argument.dependencies) for name in ("kubernetesGroups", "tags")}
             made = self._child("aws:eks/accessEntry:AccessEntry", key, {**who, **own})
             registered.append(made)
             for name, policy in sorted((entry.get("accessPolicies") or {}).items()):
@@ -235,7 +233,7 @@ class _Builder:
         given = {key: one for key, one in (inputs or {}).items() if one.value is not None}
         package = type.partition(":")[0]
         is_component = package == "eks"
-        version = {"version": PACKAGE_VERSIONS[package]} if package in PACKAGE_VERSIONS else {}
+        version = {"version": versions.AWS} if package == "aws" else {}
         explicit = frozenset(one.urn for one in depends_on)
         return self._registrar.register(
             Registration(

@@ -64,7 +64,6 @@ def replace_pods(entities: Entities, release: Entity) -> None:
         identity = f"{release.namespace}/{pod.name}"
         created = made(entities, tokens.POD, identity, pod.name, BY_SCHEDULER, release.key, {}, release.cluster)
         created.outputs = {
-            "metadata": {"name": pod.name, "namespace": release.namespace},
             "needs": pod.needs,
             "claims": [f"{release.namespace}/{name}" for name in pod.claims],
             "node": "",

@@ -30,7 +30,7 @@ def why_idle(entities: Entities, server: str) -> str | None:
         if entities.get(tokens.ADDON, f"{name}:{addon}") is None:
             return f"Karpenter's controller {lacking}: the add-on {addon} is not installed"
     account = value_at(release.inputs, "values.serviceAccount.name") or release.inputs.get("name")
-    wanted = {"clusterName": name, "namespace": release.namespace, "serviceAccount": account}
+    wanted = {"namespace": release.namespace, "serviceAccount": account}
     identity = next(iter(entities.having(tokens.POD_IDENTITY, **wanted)), None)
     if identity is None:
         return f"Karpenter's controller gets no credentials: no association for {release.namespace}/{account}"
@@ -76,7 +76,7 @@ def make_profiles(entities: Entities, server: str) -> None:
 
 
 def launch_nodes(entities: Entities, server: str, pod: Pod) -> bool:
-    """Launches all nodes that may exist in the pools on which a pending pod may stay. Returns whether it launched any."""
+    """Launches all nodes of the pools on which a pending pod may stay. Returns whether it launched any."""
     before = len(entities.of(tokens.INSTANCE))
     if why_idle(entities, server) is not None:
         return False

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from sandbox.cloud.aws.offers import zones_selling
-from sandbox.cloud.aws.places import Place
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
 from sandbox.world.controllers import hardware, quotas
@@ -64,8 +62,7 @@ def make_control_plane(entities: Entities, cluster: Entity) -> None:
         if interface.inputs["subnetId"] not in wanted:
             entities.remove(interface)
     for subnet in sorted(wanted - {one.inputs["subnetId"] for one in interfaces}):
-        values = {"subnetId": subnet, "vpcId": network, "securityGroups": [group]}
-        made(entities, tokens.INTERFACE, "", f"Amazon EKS {cluster.id}", BY_EKS, cluster.key, values)
+        made(entities, tokens.INTERFACE, "", f"Amazon EKS {cluster.id}", BY_EKS, cluster.key, {"subnetId": subnet})
     logs = f"/aws/eks/{cluster.id}/cluster"
     if cluster.inputs.get("enabledClusterLogTypes") and entities.get(tokens.LOG_GROUP, logs) is None:
         # No owner: it outlives the cluster. https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
@@ -155,11 +152,7 @@ def refresh(entities: Entities, group: Entity, before: dict[str, Any]) -> None:
 def _make_node(entities: Entities, group: Entity, index: int) -> None:
     cluster = entities.get(tokens.CLUSTER, group.inputs.get("clusterName"))
     kind, spot = launched(group)
-    # If a zone has no capacity, Auto Scaling tries another one.
-    given = values_at(group.inputs, "subnetIds")
-    subnets = [one for one in given if _is_sold_in(entities, one, kind)]
-    if given and not subnets:
-        return
+    subnets = values_at(group.inputs, "subnetIds")
     template = template_of(entities, group.inputs)
     instance, node = launch(
         entities,
@@ -168,7 +161,7 @@ def _make_node(entities: Entities, group: Entity, index: int) -> None:
         by=BY_SCALING,
         kind=kind,
         spot=spot,
-        subnet=subnets[index % len(subnets)] if subnets else None,
+        subnet=subnets[index % len(subnets)],
         # EKS adds the cluster's group only to a template without any (userguide/launch-templates.html).
         security_groups=template.get("vpcSecurityGroupIds")
         or [value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId") if cluster else None],
@@ -176,14 +169,6 @@ def _make_node(entities: Entities, group: Entity, index: int) -> None:
     )
     node.cluster = str(cluster.outputs["endpoint"]) if cluster else ""
     node.outputs = _of_group(instance, group)
-
-
-def _is_sold_in(entities: Entities, subnet_id: Any, kind: str) -> bool:
-    """Whether the zone of a subnet offers the type."""
-    subnet = entities.get(tokens.SUBNET, subnet_id)
-    if subnet is None:
-        return False
-    return subnet.outputs.get("availabilityZone") in zones_selling(Place.of(subnet.provider), kind, entities.offers)
 
 
 def launch(

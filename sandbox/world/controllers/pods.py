@@ -43,9 +43,7 @@ def releases(entities: Entities, server: str, name: str) -> list[Entity]:
 def _ollama(release: str, values: Values) -> list[Pod]:
     name = str(values.get("fullnameOverride") or release)
     gpu = value_at(values, "ollama.gpu") or {}
-    needs = (
-        {str(gpu.get("nvidiaResource") or "nvidia.com/gpu"): int(gpu.get("number") or 1)} if gpu.get("enabled") else {}
-    )
+    needs = {str(gpu["nvidiaResource"]): int(gpu["number"])} if gpu.get("enabled") else {}
     disk = values.get("persistentVolume") or {}
     own = [str(disk.get("existingClaim") or name)] if disk.get("enabled") else []
     mounted = [str(one) for one in values_at(values, "volumes.persistentVolumeClaim.claimName")]
@@ -63,21 +61,17 @@ def _ollama(release: str, values: Values) -> list[Pod]:
     ]
 
 
-def _discovery(release: str, values: Values) -> list[Pod]:
-    """Its two Deployments. Helm's wait ignores its DaemonSet."""
-    return [Pod(name=f"{release}-{part}") for part in ("master", "gc")]
-
-
-def _operator(release: str, values: Values) -> list[Pod]:
-    return [Pod(name="gpu-operator")]
+def _one(release: str, values: Values) -> list[Pod]:
+    """One pod for the chart's Deployments, which all need the same. Helm's wait ignores DaemonSets."""
+    return [Pod(name=release)]
 
 
 # The pods of the pinned charts with our values, from rendering and running them. Other charts have no pods here: the
 # cluster tier runs those of Karpenter, KEDA and monitoring.
 CHARTS: dict[str, Callable[[str, Values], list[Pod]]] = {
     "ollama": _ollama,
-    "gpu-operator": _operator,
-    DISCOVERY: _discovery,
+    "gpu-operator": _one,
+    DISCOVERY: _one,
 }
 
 

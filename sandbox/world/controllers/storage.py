@@ -21,16 +21,13 @@ DRIVER_POLICY = "AmazonEBSCSIDriverPolicy"
 def untainted(node: Entity) -> bool:
     """Whether system pods can run on the node. They only tolerate `CriticalAddonsOnly`."""
     return all(
-        one.get("key") == "CriticalAddonsOnly" or one.get("effect") == "PREFER_NO_SCHEDULE"
-        for one in taints(node.outputs)
+        one["key"] == "CriticalAddonsOnly" or one["effect"] == "PREFER_NO_SCHEDULE" for one in taints(node.outputs)
     )
 
 
 def has_policy(entities: Entities, role: Entity, beginning: str) -> bool:
     """Whether the role has a policy whose name starts so."""
-    attached = [
-        entity for name in {role.id, role.name} for entity in entities.having(tokens.ATTACHED_POLICY, role=name)
-    ]
+    attached = entities.having(tokens.ATTACHED_POLICY, role=role.id)
     return any(str(one.inputs.get("policyArn")).rpartition("/")[2].startswith(beginning) for one in attached)
 
 

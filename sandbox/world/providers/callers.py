@@ -51,7 +51,7 @@ class Callers:
     def identity(self, provider: Values) -> Values:
         """The result of sts:GetCallerIdentity."""
         caller = self.of(provider)
-        return {"id": account(caller), "accountId": account(caller), "arn": session(caller), "userId": "AIDASANDBOX"}
+        return {"accountId": account(caller), "arn": session(caller)}
 
     def session_context(self, args: Values, provider: Values) -> Values:
         """The role behind a session, with its path, which the session's ARN lacks. For a user, it is the user.
@@ -63,7 +63,7 @@ class Callers:
             name = args["arn"].split("/")[1]
             raise CloudError("AccessDenied", f"unable to get role ({name}): not authorized: iam:GetRole", CONTEXT)
         issuer = caller if args["arn"] == session(caller) else args["arn"]
-        return {"id": args["arn"], "arn": args["arn"], "issuerArn": issuer, "issuerId": "", "issuerName": ""}
+        return {"issuerArn": issuer}
 
 
 def account(arn: str) -> str:

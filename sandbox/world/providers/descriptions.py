@@ -59,4 +59,4 @@ def _cluster(entities: Entities, question: Question, callers: Callers) -> Values
 
 def _token(entities: Entities, question: Question, callers: Callers) -> Values:
     """The provider does not ask AWS: it signs a request of the caller. Here, the token is the caller's ARN."""
-    return {"id": question.args["name"], "name": question.args["name"], "token": callers.of(question.provider)}
+    return {"token": callers.of(question.provider)}

@@ -19,7 +19,7 @@ def answer(entities: Entities, question: Question) -> Values | None:
     if question.token == OFFERINGS:
         return offerings(question, entities.offers)
     if question.token == CLUSTERS:
-        return {"id": "clusters", "names": [entity.id for entity in entities.of(tokens.CLUSTER)]}
+        return {"names": [entity.id for entity in entities.of(tokens.CLUSTER)]}
     if question.token == GROUPS:
         if entities.get(tokens.CLUSTER, args["clusterName"]) is None:
             message = f"No cluster found for name: {args['clusterName']}."
@@ -28,7 +28,7 @@ def answer(entities: Entities, question: Question) -> Values | None:
             entity.outputs["nodeGroupName"]
             for entity in entities.having(tokens.NODE_GROUP, clusterName=args["clusterName"])
         ]
-        return {**args, "id": args["clusterName"], "names": names}
+        return {"names": names}
     if question.token == INSTANCES:
         # Karpenter's instances have a tag with the name of their pool; those of others have none here.
         pool = (args.get("instanceTags") or {}).get("karpenter.sh/nodepool")
@@ -37,7 +37,7 @@ def answer(entities: Entities, question: Question) -> Values | None:
             for entity in entities.of(tokens.INSTANCE)
             if pool is None or entity.owner == (tokens.NODE_POOL, pool)
         ]
-        return {**args, "id": "instances", "ids": ids}
+        return {"ids": ids}
     if question.token == GROUP:
         return _described(entities, f"{args['clusterName']}:{args['nodeGroupName']}")
     return networks.answer(entities, question)
@@ -49,4 +49,4 @@ def _described(entities: Entities, identity: str) -> Values:
         message = f"No node group found for name: {identity.partition(':')[2]}."
         raise CloudError("ResourceNotFoundException", message, API + "API_DescribeNodegroup.html")
     tags = group.outputs.get("tagsAll") or group.inputs.get("tags") or {}
-    return {**group.outputs, "id": identity, "tags": tags, "scalingConfigs": [group.outputs["scalingConfig"]]}
+    return {**group.outputs, "tags": tags, "scalingConfigs": [group.outputs["scalingConfig"]]}

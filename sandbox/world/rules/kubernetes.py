@@ -31,8 +31,8 @@ def unreachable(cluster: str) -> CloudError:
 
 
 def _unreachable(server: str) -> str:
-    at = server or "no server in the provider's kubeconfig"
-    return f"configured Kubernetes cluster is unreachable: unable to load schema information from the API server ({at})"
+    problem = "configured Kubernetes cluster is unreachable: unable to load schema information from the API server"
+    return f"{problem} ({server})"
 
 
 def refuse_missing(token: str, identity: str) -> None:
@@ -158,14 +158,13 @@ def _hook_before(case: Case) -> str | None:
 
 
 def _stay_uninstalling(case: Case) -> None:
-    if case.entity is not None:
-        case.entity.outputs["status"] = {**case.entity.outputs["status"], "status": "uninstalling"}
+    case.existing.outputs["status"] = {**case.existing.outputs["status"], "status": "uninstalling"}
 
 
 def _stuck_crds(case: Case) -> str | None:
-    if case.entity is None or not deletes_its_crds(case.entity):
+    if not deletes_its_crds(case.existing):
         return None
-    for crd in case.entities.owned_by(case.entity, tokens.CRD):
+    for crd in case.entities.owned_by(case.existing, tokens.CRD):
         for custom in custom_resources(case.entities, crd):
             if why := karpenter.why_kept(case.entities, custom):
                 return (
@@ -176,8 +175,7 @@ def _stuck_crds(case: Case) -> str | None:
 
 def _forget_release(case: Case) -> None:
     """Deletes the release's record but not its CRDs."""
-    if case.entity is not None:
-        forget(case.entities, case.entity)
+    forget(case.entities, case.existing)
 
 
 # Jobs: Pulumi waits until they end, unless an annotation names another condition, and keeps failed ones.
@@ -201,7 +199,7 @@ def _failed(case: Case) -> str | None:
 @_awaited
 def _stays_failed(case: Case) -> str | None:
     """A Job that has ended never starts again, even if its inputs change."""
-    why = jobs.failure_of(case.entity) if case.entity else None
+    why = jobs.failure_of(case.existing)
     return f"{case.id} failed to fully initialize or become live: {why}" if why else None
 
 

@@ -43,6 +43,12 @@ class Case:
     caller: str = ""
     """ARN of the role or user that calls."""
 
+    @property
+    def existing(self) -> Entity:
+        """The resource to update or delete."""
+        assert self.entity is not None
+        return self.entity
+
 
 Refusal = Callable[[Case], str | None]
 """Why a call is rejected, in the API's words. None if it is accepted."""

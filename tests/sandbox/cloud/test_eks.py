@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import pulumi_kubernetes as k8s
 import pytest
 
@@ -17,6 +18,7 @@ Built = Callable[..., Graph]
 ENTRIES = {
     "admin": {
         "principal_arn": "arn:aws:iam::123456789012:role/admin",
+        "tags": {"team": "blue"},
         "access_policies": {
             "all": {
                 "policy_arn": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
@@ -89,14 +91,35 @@ def test_users_of_an_output_depend_on_the_component_and_on_the_control_plane(clu
     assert not own.constructed, "it is the program's"
 
 
+def test_transforms_change_inputs_and_options_of_children_alone(cluster_graph: Built) -> None:
+    def change(child: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+        if not child.type_.endswith(":Addon"):
+            return None
+        assert (child.custom, child.props["preserve"]) == (True, True)
+        child.opts.replace_on_changes = ["status"]
+        child.opts.delete_before_replace = True
+        return pulumi.ResourceTransformResult({**child.props, "preserve": False}, child.opts)
+
+    before = cluster_graph()
+    changed = {one.name: one for one in below_cluster(cluster_graph(transforms=[change])) if one != before[one.urn]}
+    assert changed.keys() == {"c-kube-proxy", "c-vpc-cni"}
+    for one in changed.values():
+        assert one.inputs == {**before[one.urn].inputs, "preserve": False}
+        options = {"replaceOnChanges": ("status",), "deleteBeforeReplace": True}
+        assert one.options == {**before[one.urn].options, **options}
+
+
 def configured(graph: Graph) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(addon(graph, "c-vpc-cni").inputs["configurationValues"])
     return found
 
 
 def test_configuration_values_override_defaults_and_are_kept_unchanged(cluster_graph: Built) -> None:
-    values = {"env": {"AWS_VPC_K8S_CNI_LOGLEVEL": "WARN"}, "nodeAgent": {"enabled": "true"}}
-    config = configured(cluster_graph(vpc_cni_options={"addon_version": "v1", "configuration_values": values}))
+    values = {"nodeAgent": {"enabled": "true"}, "env": {"AWS_VPC_K8S_CNI_LOGLEVEL": "WARN"}}
+    options = {"addon_version": "v1", "configuration_values": values, "enable_network_policy": True}
+    config = configured(cluster_graph(vpc_cni_options=options))
+    assert list(config) == ["enableNetworkPolicy", "env", "init", "nodeAgent"], "the same text in every order"
+    assert config["enableNetworkPolicy"] == "true"
     assert config["env"]["AWS_VPC_K8S_CNI_LOGLEVEL"] == "WARN"
     assert config["env"]["WARM_ENI_TARGET"] == "1"
     assert config["nodeAgent"] == {"enabled": "true"}

@@ -48,6 +48,7 @@ def everything() -> None:
     aws.eks.Cluster("c", vpc_config={"subnet_ids": [pulumi.Output.secret("hidden")]}, role_arn="arn")
     region = pulumi.InvokeOptions(provider=outer.europe)
     pulumi.export("zone", aws.get_availability_zones(state="available", opts=region).names[0])
+    pulumi.export("who", [pulumi.get_organization(), reader.name])
     pulumi.export("arns", [role.arn, outer.pair.second.arn])
 
 

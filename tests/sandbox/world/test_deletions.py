@@ -13,6 +13,7 @@ VIOLATION, CONFLICT = "DependencyViolation", "DeleteConflict"
 HELD: list[tuple[str, str, str, str]] = [
     (tokens.CLUSTER, "c", IN_USE, "nodegroups attached"),
     (tokens.SUBNET, "{subnet}", VIOLATION, "eni-"),
+    (tokens.SUBNET, "{second}", VIOLATION, "eni-"),  # without a node, but with the control plane
     (tokens.SUBNET, "{far subnet}", VIOLATION, "nat-"),
     (tokens.SECURITY_GROUP, "{security group}", VIOLATION, "eni-"),
     (tokens.ADDRESS, "{address}", "InvalidIPAddress.InUse", "nat-"),

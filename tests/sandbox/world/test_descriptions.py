@@ -32,6 +32,7 @@ def test_a_cluster_is_described_in_the_form_of_the_data_source(account: Account)
     assert found["endpoint"] == made["endpoint"]
     assert found["certificateAuthorities"] == [{"data": made["certificateAuthority"]["data"]}]
     assert found["accessConfigs"] == [{"authenticationMode": "API"}]
+    assert ask(account, "eks/getClusterAuth:getClusterAuth", name="c") == {"token": ANNA}
     network = found["vpcConfig"]
     assert (network["vpcId"], network["subnetIds"]) == (account.vpc, account.subnets)
     assert network["clusterSecurityGroupId"] == account.of(tokens.SECURITY_GROUP)[0].id

@@ -234,6 +234,8 @@ def test_a_group_beyond_the_quota_fails_and_stays(clustered: Account, capacity: 
     assert clustered.world.read(tokens.NODE_GROUP, caught.value.id) is not None
     assert [one.outputs["instanceType"] for one in clustered.of(tokens.INSTANCE)] == ["g4dn.xlarge"]
     assert clustered.world.peaks == {quota: 4}
+    clustered.world.allow_vcpus(quota, 12)
+    clustered.gpu_nodes("fits", count=2, capacityType=capacity)
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,9 @@ def test_an_update_of_a_job_that_failed_fails_and_one_that_completed_is_only_cha
     with pytest.raises(IncompleteError, match=r"JobFailed.*DeadlineExceeded"):
         account.change(tokens.JOB, f"{PROOF}/bad", metadata=meta("bad", namespace=PROOF, labels=labels))
     for name in ("good", "bad"):
-        assert account.outputs(tokens.JOB, f"{PROOF}/{name}")["metadata"]["labels"] == labels
+        outputs = account.outputs(tokens.JOB, f"{PROOF}/{name}")
+        assert outputs["metadata"]["labels"] == labels
+        assert outputs["status"]["conditions"][0]["type"] == ("Complete" if name == "good" else "Failed")
 
 
 # Jobs for which Pulumi does not wait.

@@ -79,6 +79,12 @@ def without_identity(account: Karpenter) -> None:
     account.drop(tokens.POD_IDENTITY, account.identity)
 
 
+def in_another_namespace(account: Karpenter) -> None:
+    account.drop(tokens.POD_IDENTITY, account.identity)
+    who = {"clusterName": "c", "namespace": "other", "serviceAccount": "karpenter"}
+    account.make(tokens.POD_IDENTITY, **who, roleArn=account.outputs(tokens.ROLE, "controller")["arn"])
+
+
 def without_policy(part: str) -> Callable[[Karpenter], None]:
     return lambda account: account.drop(tokens.ATTACHED_POLICY, account.attached[part])
 
@@ -87,6 +93,7 @@ AGENT = "eks-pod-identity-agent"
 LACKING: list[tuple[Callable[[Karpenter], None], str]] = [
     (without_controller, "Karpenter's controller is not installed"),
     (without_identity, "gets no credentials: no association for kube-system/karpenter"),
+    (in_another_namespace, "gets no credentials: no association for kube-system/karpenter"),
     (lambda account: account.drop(tokens.ADDON, f"c:{AGENT}"), f"gets no credentials: the add-on {AGENT}"),
     (lambda account: account.drop(tokens.ADDON, "c:coredns"), "cannot resolve names: the add-on coredns"),
     (without_policy("nodes"), "not authorized to perform ec2:"),
@@ -161,6 +168,8 @@ def test_a_class_makes_an_instance_profile_that_holds_the_role(account: Karpente
 def test_a_class_waits_for_the_last_node_of_its_pools(ready: Karpenter) -> None:
     with refused("Timeout", "waits for the nodes of gpu"):
         ready.drop(tokens.NODE_CLASS, "gpu")
+    other = ready.make(tokens.NODE_CLASS, metadata=meta("other"), spec={})
+    ready.drop(tokens.NODE_CLASS, other)
     ready.drop(tokens.NODE_POOL, "gpu")
     ready.drop(tokens.NODE_CLASS, "gpu")
 
@@ -180,6 +189,7 @@ def test_deleting_crds_deletes_all_objects_of_their_kinds(ready: Karpenter) -> N
     [
         ("karpenter-crd", {"NodePool", "NodeOverlay", "EC2NodeClass"}),
         ("keda", {"ScaledObject"}),
+        ("keda-add-ons-http", {"InterceptorRoute"}),
         ("gpu-operator", {"ClusterPolicy", "NVIDIADriver"}),
     ],
 )
@@ -188,6 +198,8 @@ def test_a_chart_brings_the_kinds_that_its_documentation_names(chart: str, kinds
     account.cluster()
     account.nodes(count=2)
     account.discovery()
+    if chart == "keda-add-ons-http":
+        account.release("keda", "keda")
     before = {crd.id for crd in account.of(tokens.CRD)}
     account.release("some", chart)
     brought = [crd for crd in account.of(tokens.CRD) if crd.id not in before]

@@ -95,6 +95,15 @@ def test_a_taint_keeps_out_pods_that_neither_tolerate_nor_request(ready: Account
     ready.model("requests")
 
 
+@pytest.mark.parametrize("chart", ["gpu-operator", "node-feature-discovery"])
+def test_a_chart_without_tolerations_needs_a_node_without_taints(chart: str) -> None:
+    account = Account()
+    account.cluster()
+    account.gpu_nodes()
+    with pytest.raises(IncompleteError, match="untolerated taint"):
+        account.release("some", chart)
+
+
 def test_an_upgrade_may_use_the_share_of_the_pod_that_it_replaces(ready: Account) -> None:
     ready.model("a")
     ready.model("b")
@@ -299,6 +308,13 @@ def test_a_volume_stays_attached_if_the_drivers_node_is_deleted_first(ready: Acc
 
 
 # Deletion of releases.
+
+
+def test_the_next_release_takes_over_the_definitions_that_an_uninstall_leaves(account: Account) -> None:
+    account.drop(tokens.RELEASE, account.discovery())
+    assert {crd.owner for crd in account.of(tokens.CRD)} == {None}
+    account.discovery()
+    assert {crd.owner for crd in account.of(tokens.CRD)} == {(tokens.RELEASE, "kube-system/nfd")}
 
 
 def test_the_operators_hook_needs_a_node_before_the_uninstall(account: Account) -> None:

@@ -218,6 +218,7 @@ CHANGES: list[tuple[str, str, dict[str, Any], str, str]] = [
 ACCEPTED: list[tuple[str, str, dict[str, Any]]] = [
     (tokens.CLUSTER, "c", {"version": "1.37"}),
     (tokens.VOLUME, "{volume}", {"size": 30}),
+    (tokens.VOLUME, "{volume}", {"size": 20}),
     # With an image of its own, EKS adds nothing: launch-templates.html, `launch-template-user-data`.
     (tokens.NODE_GROUP, "c:system", {"launchTemplate": {"id": "{image}", "version": "1"}}),
     (tokens.TEMPLATE, "{template}", {"userData": in_base64(ARCHIVE + "x" * (16384 - len(ARCHIVE)))}),

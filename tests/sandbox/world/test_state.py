@@ -1,5 +1,6 @@
 """The emulated state: ids, names, differences, leftovers, and a state file that is never reset silently."""
 
+import re
 import threading
 import tomllib
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from sandbox.wire import UNKNOWN
 from sandbox.world import World, tokens
 from sandbox.world.providers.names import named
-from tests.sandbox.world_pieces import Account, refused
+from tests.sandbox.world_pieces import Account, meta, refused
 
 # Names.
 
@@ -25,6 +26,22 @@ def test_names_are_generated_as_in_the_bridge_and_then_kept() -> None:
     assert world.check(tokens.ROLE, "r", {}, None)["name"] != first["name"]
     assert world.check(tokens.ROLE, "r", {"name": "given"}, first) == {"name": "given"}
     assert world.check(tokens.ROLE, "r", {}, {"name": "given"})["name"] != "given"
+
+
+def test_names_of_objects_are_generated_as_in_the_kubernetes_provider_and_then_kept() -> None:
+    """pulumi-kubernetes provider/pkg/metadata/naming.go: 8 digits, and an annotation that says so."""
+    world, annotations = World(), {"a": "b"}
+    first = world.check(tokens.CONFIG_MAP, "c", {"metadata": {"annotations": annotations}, "data": {}}, None)
+    name = first["metadata"]["name"]
+    assert re.fullmatch("c-[0-9a-f]{8}", name)
+    assert first == {"metadata": meta(name, annotations={"a": "b", "pulumi.com/autonamed": "true"}), "data": {}}
+    assert world.check(tokens.CONFIG_MAP, "c", {}, first)["metadata"]["name"] == name
+    assert world.check(tokens.CONFIG_MAP, "c", {}, {"metadata": meta("given")})["metadata"]["name"] != "given"
+    for token, given in ((tokens.CONFIG_MAP, {"metadata": meta("given")}), (tokens.RELEASE, {"name": "given"})):
+        assert world.check(token, "c", given, first) == given
+    # Of two generated names, the new object can come first.
+    new = {**first, "data": {"a": "b"}}
+    assert not world.diff(tokens.CONFIG_MAP, first, new).delete_before_replace
 
 
 @pytest.mark.parametrize(
@@ -105,6 +122,7 @@ def test_a_resource_keeps_the_region_and_tags_of_its_provider_and_no_credentials
     outputs = world.update(tokens.VPC, identity, {"cidrBlock": "10.0.0.0/16", "tags": {"a": "b"}})
     assert (outputs["region"], outputs["tagsAll"]) == ("eu-west-1", {"team": "blue", "a": "b"})
     assert "secret" not in str(world.entities())
+    assert "tags" not in world.update(tokens.VPC, identity, {"cidrBlock": "10.0.0.0/16"})
 
 
 def test_minutes_become_seconds_and_calls_run_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
