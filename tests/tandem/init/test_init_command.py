@@ -282,7 +282,8 @@ def test_nights_off_are_hours_of_the_region(project: Path) -> None:
     park = judge_file(project / "Pulumi.mine.yaml").config.park
     assert park is not None
     assert (park.schedule, park.wake, park.timezone) == ("0 20 * * MON-FRI", "0 8 * * MON-FRI", "Europe/Berlin")
-    assert "\nGPU nodes run 8:00 to 20:00, Monday to Friday (Europe/Berlin).\n" in ended.stdout
+    assert "\n\nWrote Pulumi.mine.yaml. This is its plan:\n\n✓ mine: " in ended.stdout
+    assert "\n\nGPU nodes run 8:00 to 20:00, Monday to Friday (Europe/Berlin).\n" in ended.stdout
     assert call("init", "--yes", "--nights-off", "--hours=8-9", cwd=project).returncode == 2
 
 

@@ -86,8 +86,10 @@ WHOLE = json.dumps(page("US East (Ohio)", OHIO)).encode()
 
 def test_a_packed_file_is_read() -> None:
     pages = Pages()
-    pages.replies[EC2] = packed(WHOLE)
-    assert public.Files(httpx.MockTransport(pages)).on_demand("us-east-2")[0]["g4dn.xlarge"] == 0.526
+    others = {"c5.large": "0.0850000000", "g5.xlarge": "0.0000000000"}
+    pages.replies[EC2] = packed(json.dumps(page("US East (Ohio)", {**OHIO, **others})).encode())
+    found, _ = public.Files(httpx.MockTransport(pages)).on_demand("us-east-2")
+    assert found == {name: float(usd) for name, usd in OHIO.items()}, "of types that we use, and have a price"
 
 
 def test_a_file_is_asked_for_as_it_is_with_the_certificates_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
