@@ -170,6 +170,7 @@ def test_the_script_ends_with_the_code_of_the_command_and_on_signals(monkeypatch
     monkeypatch.setattr("tandem.main.main", lambda: 3)
     threshold, signals = gc.get_threshold(), (signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.SIG_DFL) for number in signals}
+    gc.unfreeze()
     try:
         with pytest.raises(SystemExit, match=r"^3$"):
             entry()
