@@ -227,9 +227,11 @@ def test_a_graph_that_cannot_be_written_is_an_error_with_the_fix(tmp_path: Path)
 def test_a_long_name_is_cut_where_its_box_ends() -> None:
     """A letter takes 0.6 of 14 pixels at most, and a box of 214 pixels has a margin of 8 on each side."""
     role = resource("y" * 40, "net", type=f"aws:x/role:{'R' * 40}")
-    made = planned({role.urn: 12}, resource("net", "top", type="tandem:index:Net"), role)
+    fits = resource("z" * 23, "net", type="aws:x/a:A")  # 198 of 8.4 pixels
+    made = planned({role.urn: 12}, resource("net", "top", type="tandem:index:Net"), role, fits)
     drawn = drawing.draw(make_diagram(made, "dev"))
     assert f">{'y' * 22}…<" in drawn
+    assert f">{fits.name}<" in drawn
     # The minutes, `12.0`, take the room of four letters.
     assert f">x {'R' * 16}…<" in drawn
 

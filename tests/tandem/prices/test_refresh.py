@@ -93,9 +93,7 @@ def test_prices_are_written_in_the_fewest_rows(price_list: Emulated, account: Ac
         ("g4dn.xlarge", "0.658"),
         ("g6.48xlarge", "16.6947"),
         ("g6.xlarge", "1.1"),
-    ], (
-        "0.658 is 0.08 % above its proportion, 1.1 more; 0.94 and 5.75429 are in it; p3.2xlarge is priced, not offered"
-    )
+    ], "0.658 is 0.08 % above its proportion, 1.1 more; 0.94 and 5.75429 are in it; p3.2xlarge is priced, not offered"
     spot = [row for row in read_rows(tmp_path / "spot_prices.csv") if row["region"] == "eu-central-1"]
     assert [list(row.values()) for row in spot] == [
         ["eu-central-1", "g4dn.xlarge", "0.2800", "0.2100", "2", "2026-11-22"]
