@@ -98,11 +98,14 @@ def test_a_file_is_asked_for_as_it_is_with_the_certificates_of_the_system(monkey
     monkeypatch.setattr(ssl, "create_default_context", lambda: of_the_system)
     options: dict[str, Any] = {}
     monkeypatch.setattr(httpx, "Client", lambda **given: options.update(given) or opened(**given))
-    asked: list[httpx.Request] = []
-    pages = Pages()
-    public.Files(httpx.MockTransport(lambda request: asked.append(request) or pages(request))).advice()
-    assert (options["verify"], options["timeout"]) == (of_the_system, 60)
-    assert asked[0].headers["accept-encoding"] == "identity"
+    encodings, pages = [], Pages()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        encodings.append(request.headers["accept-encoding"])
+        return pages(request)
+
+    public.Files(httpx.MockTransport(answer)).advice()
+    assert (options["verify"], options["timeout"], encodings) == (of_the_system, 60, ["identity"])
 
 
 BAD: dict[str, tuple[httpx.Response | Exception, str]] = {
