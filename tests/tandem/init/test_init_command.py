@@ -136,7 +136,13 @@ def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path,
     assert questions[-5].endswith("[350/month]: "), "the unit that was meant"
     assert "Name of the stack [mine]: " in questions, "a name without a file"
     assert re.search(r"^\S*hint:\S* Nothing was written. Choose another name", screen, re.MULTILINE)
-    for hint in ("Did you mean us-west-1", "has host bits set", "Did you mean llama2:7b", "number from 1 to 3"):
+    for hint in (
+        "Did you mean us-west-1",
+        "has host bits set",
+        "Did you mean llama2:7b",
+        "number from 1 to 3",
+        "350 per hour is $255,500",
+    ):
         assert hint in screen
     assert "unknown recipe 'rga'. Did you mean rag?" in screen
     for hint in ("the hours must be like 8-20 Europe/Paris", "Europe/Paris?", "must be an e-mail", "at least 256"):
