@@ -69,7 +69,7 @@ class Waker:
             return f"{self._served.model.name} stops after {idle} without requests."
         return ""
 
-    def wake(self, patience: Patience | None = None) -> float:
+    def wake(self) -> float:
         """Returns once the model answers: the seconds that it took.
 
         Raises `NotWokenError` if the user says no, `NotConnectedError` when patience ends, and what parking raises.
@@ -88,7 +88,7 @@ class Waker:
             if found.kind == "parked":
                 parking.resize(self._parsed, self._plan, "wake", self._connected)
             with progress(quiet=self._parsed.json) as tell:
-                return self._wait(patience or Patience(WAIT_SECONDS, tell=tell))
+                return self._wait(Patience(WAIT_SECONDS, tell=tell))
         except KeyboardInterrupt:
             print_line(self._left_as_it_is(), sys.stderr)
             raise

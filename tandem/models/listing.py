@@ -97,7 +97,7 @@ def needs(model: Model, gpu: Gpu) -> Need:
 def has_large_buffer(model: Model) -> bool:
     """Whether the working buffer of `model` is large beside its files, and much of the memory that it needs."""
     buffer = needs(model, gpus()[GPU]).compute
-    return buffer > LARGE_BUFFER * (model.weights_bytes + model.projector_bytes) / MIB and buffer > GIB / MIB
+    return buffer > LARGE_BUFFER * model.file_bytes / MIB and buffer > GIB / MIB
 
 
 def loads(model: Model) -> bool:

@@ -79,7 +79,7 @@ def make_diagram(planned: Planned, stack: str) -> Diagram:
     order = _Order(_quotient(before, merged))
     home = {urn: _component(graph, urn) for urn in order.boxes}
     ids = {urn: f"r{place}" for place, urn in enumerate(order.boxes)}
-    components = sorted(set(home.values()), key=lambda urn: (order.depth_of(urn, home), urn))
+    components = sorted(dict.fromkeys(home.values()), key=lambda urn: order.depth_of(urn, home))
     ids |= {urn: f"c{place}" for place, urn in enumerate(components)}
 
     def box(urn: str) -> Box:
@@ -196,7 +196,7 @@ def _component(graph: Graph, urn: str) -> str:
 
 
 def _group(id: str, component: Resource, boxes: Iterable[Box]) -> Group:
-    ordered = tuple(sorted(boxes, key=lambda box: (box.depth, not box.on_path, box.kind, box.names)))
+    ordered = tuple(sorted(boxes, key=lambda box: (box.depth, not box.on_path)))
     return Group(id, kind_of(component.type), component.name, ordered)
 
 

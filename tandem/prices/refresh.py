@@ -92,7 +92,7 @@ def _of_system_nodes(kept: Kept) -> Mapping[str, float]:
 def _fewest_prices(region: str, here: Mapping[str, float], at_home: Mapping[str, float]) -> Iterable[list[str]]:
     """One size of each family, and those that are not in its proportions at home."""
     largest: dict[str, str] = {}
-    for name in sorted(here, key=lambda name: (-here[name], name)):
+    for name in sorted(here, key=lambda name: -here[name]):
         if name in at_home:
             largest.setdefault(family(name), name)
     for name, usd in here.items():

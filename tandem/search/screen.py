@@ -30,7 +30,6 @@ from tandem.search.base_stack import context_of, models_of
 from tandem.search.smaller import ALTERNATIVES, describe_rest
 from tandem.terminal import count, hint_at_left_out, open_console, say, say_about
 
-MOST_DOUBTS = 4
 MOST_TYPES = 3
 BEST: dict[By, str] = {"price": "Cheapest", "tokens": "Fastest", "per-token": "Cheapest per token"}
 RANKED: dict[By, str] = {"price": "", "tokens": TOKENS_PER_S, "per-token": PER_MILLION}
@@ -113,7 +112,7 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
         say_about(console, "row", f": {rule}")
         _regions_without(console, choices)
     _just_too_slow(console, config, choices)
-    for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
+    for doubt, letter in doubts.items():
         say_about(console, f"{letter}:", f" {doubt}", "yellow")
     _peak(console, config, shown[0])
     if not choices.regions:

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from sharing.speed.estimate import Estimate
+from tandem.columns import price_cell, speed_cell
 from tandem.installation import OPTIONAL, version
 from tandem.lookup import stack_file, state_folder
 from tandem.main import entry, main
@@ -125,6 +127,18 @@ def test_a_word_that_is_longer_than_the_line_stays_whole_so_that_it_can_be_copie
     assert path in console.file.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("usd", "shown"), [(0.994, "0.99"), (0.996, "1.0"), (9.94, "9.9"), (9.96, "10"), (12.4, "12"), (123.4, "123")]
+)
+def test_a_price_per_token_has_two_digits(usd: float, shown: str) -> None:
+    assert price_cell(Estimate(usd, usd, usd)) == f"{shown} ({shown}–{shown})"
+
+
+@pytest.mark.parametrize(("speed", "shown"), [(9.94, "9.9"), (10.4, "10"), (12.4, "12")])
+def test_a_speed_has_two_digits(speed: float, shown: str) -> None:
+    assert speed_cell(Estimate(speed, speed, speed)) == f"{shown} ({shown}–{shown})"
+
+
 @pytest.mark.parametrize(("word", "colour"), [("error", "31"), ("warning", "33"), ("hint", "36")])
 def test_a_message_begins_in_its_colour(word: str, colour: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """ECMA-48, 8.3.117: 1 is bold, 31 red, 33 yellow and 36 cyan."""
@@ -170,6 +184,7 @@ def test_the_script_ends_with_the_code_of_the_command_and_on_signals(monkeypatch
     monkeypatch.setattr("tandem.main.main", lambda: 3)
     threshold, signals = gc.get_threshold(), (signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, signal.SIG_DFL) for number in signals}
+    gc.unfreeze()
     try:
         with pytest.raises(SystemExit, match=r"^3$"):
             entry()

@@ -124,7 +124,8 @@ def test_programs_get_the_nearest_of_what_fails_only_where_nothing_fits() -> Non
     assert as_dict(base, nothing, parsed, None)["nearest_miss"]["rule"]
     some = found.fitting[:1]
     for group in ("fitting", "over_budget", "not_judged", "too_slow"):
-        assert as_dict(base, replace(nothing, **{group: some}), parsed, None)["nearest_miss"] is None
+        only: dict[str, Any] = {group: some}
+        assert as_dict(base, replace(nothing, **only), parsed, None)["nearest_miss"] is None
     missed = replace(nothing, over_budget=some, too_slow=some)
     for fitting, is_given in (((), True), (some, False)):
         answer = as_dict(base, replace(missed, fitting=fitting), parsed, None)

@@ -136,7 +136,13 @@ def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path,
     assert questions[-5].endswith("[350/month]: "), "the unit that was meant"
     assert "Name of the stack [mine]: " in questions, "a name without a file"
     assert re.search(r"^\S*hint:\S* Nothing was written. Choose another name", screen, re.MULTILINE)
-    for hint in ("Did you mean us-west-1", "has host bits set", "Did you mean llama2:7b", "number from 1 to 3"):
+    for hint in (
+        "Did you mean us-west-1",
+        "has host bits set",
+        "Did you mean llama2:7b",
+        "number from 1 to 3",
+        "350 per hour is $255,500",
+    ):
         assert hint in screen
     assert "unknown recipe 'rga'. Did you mean rag?" in screen
     for hint in ("the hours must be like 8-20 Europe/Paris", "Europe/Paris?", "must be an e-mail", "at least 256"):
@@ -282,7 +288,8 @@ def test_nights_off_are_hours_of_the_region(project: Path) -> None:
     park = judge_file(project / "Pulumi.mine.yaml").config.park
     assert park is not None
     assert (park.schedule, park.wake, park.timezone) == ("0 20 * * MON-FRI", "0 8 * * MON-FRI", "Europe/Berlin")
-    assert "\nGPU nodes run 8:00 to 20:00, Monday to Friday (Europe/Berlin).\n" in ended.stdout
+    assert "\n\nWrote Pulumi.mine.yaml. This is its plan:\n\n✓ mine: " in ended.stdout
+    assert "\n\nGPU nodes run 8:00 to 20:00, Monday to Friday (Europe/Berlin).\n" in ended.stdout
     assert call("init", "--yes", "--nights-off", "--hours=8-9", cwd=project).returncode == 2
 
 

@@ -107,7 +107,7 @@ ABOUT_THE_FILE = {
 
 
 def test_every_rule_that_depends_on_the_type_or_mode_has_words_for_the_legend() -> None:
-    rules = {rule.name for rule in table.RULES if rule.refuses} | {screen.MODELS_FIT}
+    rules = {rule.name for rule in table.RULES if rule.refuses} | {matrix.MODELS_FIT}
     assert rules - ABOUT_THE_FILE == screen.WHY.keys()
 
 

@@ -89,6 +89,13 @@ def test_another_mode_is_planned_with_the_nodes_that_it_needs(file: Path) -> Non
     assert [found[name]["cheapest"] for name in ("exclusive", "timeslice")] == [False, True]
 
 
+def test_a_mode_that_needs_fewer_nodes_keeps_no_more(tmp_path: Path) -> None:
+    nodes = {"instance-types": ["g4dn.xlarge"], "min": 2, "desired": 2, "max": 2}
+    file = written(tmp_path / "mine.yaml", **{"sharing": {"mode": "exclusive"}, "gpu-nodes": nodes})
+    [pool] = options(str(file), "--compare", "timeslice")["timeslice"]["plan"]["pools"]
+    assert pool["nodes"] == 1
+
+
 def test_a_mode_that_the_gpu_lacks_is_refused_and_the_others_are_shown(file: Path) -> None:
     ended = call("plan", str(file), "--compare", "mps,mig", columns=80)
     assert ended.returncode == 0

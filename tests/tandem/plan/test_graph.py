@@ -85,9 +85,11 @@ def test_resources_of_a_type_are_one_box_unless_one_is_a_step_of_the_path() -> N
         # It waits for another one in its box.
         resource("c", "net", "b", type="aws:x/a:A"),
         resource("d", "net", "b", type="aws:x/d:D"),
+        # Of no component.
+        resource("e", "top", type="aws:x/e:E"),
     )
     groups, thin, _ = shown(make_diagram(made, "dev"))
-    assert groups == {"net": ["a", "b+c", "d"]}
+    assert groups == {"net": ["a", "b+c", "d"], "top": ["e"]}
     assert thin == {("b+c", "d")}
 
 
@@ -227,9 +229,11 @@ def test_a_graph_that_cannot_be_written_is_an_error_with_the_fix(tmp_path: Path)
 def test_a_long_name_is_cut_where_its_box_ends() -> None:
     """A letter takes 0.6 of 14 pixels at most, and a box of 214 pixels has a margin of 8 on each side."""
     role = resource("y" * 40, "net", type=f"aws:x/role:{'R' * 40}")
-    made = planned({role.urn: 12}, resource("net", "top", type="tandem:index:Net"), role)
+    fits = resource("z" * 23, "net", type="aws:x/a:A")  # 198 of 8.4 pixels
+    made = planned({role.urn: 12}, resource("net", "top", type="tandem:index:Net"), role, fits)
     drawn = drawing.draw(make_diagram(made, "dev"))
     assert f">{'y' * 22}…<" in drawn
+    assert f">{fits.name}<" in drawn
     # The minutes, `12.0`, take the room of four letters.
     assert f">x {'R' * 16}…<" in drawn
 

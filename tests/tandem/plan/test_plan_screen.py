@@ -44,6 +44,12 @@ def words_with(folder: Path, stack: str, sections: Mapping[str, object]) -> str:
     return " ".join(" ".join(lines(str(file))).split())
 
 
+def before(file: Path, word: str) -> str:
+    """The line of the screen above the one that begins with that word."""
+    found = lines(str(file))
+    return found[next(at for at, line in enumerate(found) if line.startswith(word)) - 1]
+
+
 @pytest.fixture
 def several(tmp_path: Path) -> str:
     file = tmp_path / "Pulumi.several.yaml"
@@ -112,6 +118,7 @@ def test_importance_and_the_worst_case_of_every_spill_are_shown_if_the_file_has_
     [text] = re.findall(r"```yaml\n(config:\n.*?)```", guide, flags=re.DOTALL)
     file = tmp_path / "Pulumi.ranked.yaml"
     file.write_text(text)
+    assert before(file, "Importance") == ""
     found = " ".join(" ".join(lines(str(file))).split())
     assert "Importance high: llama3.1:8b; normal: llama2:7b; low: qwen2.5:3b " in found
     # A model of 7 billion weights is the larger neighbour on `rest`: 5.8 + 4.8 GiB on a T4.
@@ -371,6 +378,7 @@ def test_a_registry_has_a_line_that_says_where_models_come_from(tmp_path: Path, 
     sections = {"registry": "registry.example.com/tandem", "models": [first, {"name": "mistral:7b", "context": 2048}]}
     said = words_with(tmp_path, "timeslice", sections)
     assert f"Registry images and charts from registry.example.com/tandem; models from {hosts} Startup" in said
+    assert before(tmp_path / "Pulumi.timeslice.yaml", "Registry") == ""
 
 
 @pytest.mark.parametrize(

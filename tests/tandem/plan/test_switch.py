@@ -337,3 +337,9 @@ def test_the_screen_says_that_a_parked_pool_has_no_end_of_its_downtime(capsys: p
     parked = switches(stack(sharing=Exclusive(), desired=0), running(stack()), proof=True, limits={})
     switch_screen.show(open_console(), parked)
     assert "\nDowntime: until the pool has nodes again\n" in capsys.readouterr().out
+
+
+def test_the_screen_says_that_a_pool_of_karpenter_is_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    other = switches(stack(sharing=Exclusive(), **KARPENTER), running(stack(**KARPENTER)), proof=True, limits={})
+    switch_screen.show(open_console(), other)
+    assert "\nreplaced: Karpenter's pool, with its nodes\n" in capsys.readouterr().out

@@ -86,8 +86,10 @@ WHOLE = json.dumps(page("US East (Ohio)", OHIO)).encode()
 
 def test_a_packed_file_is_read() -> None:
     pages = Pages()
-    pages.replies[EC2] = packed(WHOLE)
-    assert public.Files(httpx.MockTransport(pages)).on_demand("us-east-2")[0]["g4dn.xlarge"] == 0.526
+    others = {"c5.large": "0.0850000000", "g5.xlarge": "0.0000000000"}
+    pages.replies[EC2] = packed(json.dumps(page("US East (Ohio)", {**OHIO, **others})).encode())
+    found, _ = public.Files(httpx.MockTransport(pages)).on_demand("us-east-2")
+    assert found == {name: float(usd) for name, usd in OHIO.items()}, "of types that we use, and have a price"
 
 
 def test_a_file_is_asked_for_as_it_is_with_the_certificates_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,11 +98,14 @@ def test_a_file_is_asked_for_as_it_is_with_the_certificates_of_the_system(monkey
     monkeypatch.setattr(ssl, "create_default_context", lambda: of_the_system)
     options: dict[str, Any] = {}
     monkeypatch.setattr(httpx, "Client", lambda **given: options.update(given) or opened(**given))
-    asked: list[httpx.Request] = []
-    pages = Pages()
-    public.Files(httpx.MockTransport(lambda request: asked.append(request) or pages(request))).advice()
-    assert (options["verify"], options["timeout"]) == (of_the_system, 60)
-    assert asked[0].headers["accept-encoding"] == "identity"
+    encodings, pages = [], Pages()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        encodings.append(request.headers["accept-encoding"])
+        return pages(request)
+
+    public.Files(httpx.MockTransport(answer)).advice()
+    assert (options["verify"], options["timeout"], encodings) == (of_the_system, 60, ["identity"])
 
 
 BAD: dict[str, tuple[httpx.Response | Exception, str]] = {

@@ -25,6 +25,7 @@ PRICES = {
         "g4dn.16xlarge": 4.352,
         "g6.xlarge": 0.8048,
         "g6.12xlarge": 4.6016,
+        "g6.48xlarge": 13.3504,
         "t3.medium": 0.0416,
     },
     "eu-central-1": {
@@ -33,6 +34,7 @@ PRICES = {
         "g4dn.16xlarge": 5.44,
         "g6.xlarge": 1.1,
         "g6.12xlarge": 5.75429,
+        "g6.48xlarge": 16.6947,
         "p3.2xlarge": 3.823,
     },
 }
@@ -84,14 +86,14 @@ def test_prices_are_written_in_the_fewest_rows(price_list: Emulated, account: Ac
         if row["region"] == "us-east-1"
     }
     g4dn = {"g4dn.xlarge": "0.526", "g4dn.2xlarge": "0.752", "g4dn.16xlarge": "4.352"}
-    assert home == {**g4dn, "g6.xlarge": "0.8048", "g6.12xlarge": "4.6016"}
+    assert home == {**g4dn, "g6.xlarge": "0.8048", "g6.12xlarge": "4.6016", "g6.48xlarge": "13.3504"}
     there = [row for row in read_rows(tmp_path / "regional_prices.csv") if row["region"] == "eu-central-1"]
     assert [(row["instance_type"], row["usd_per_hour"]) for row in there] == [
         ("g4dn.16xlarge", "5.44"),
         ("g4dn.xlarge", "0.658"),
-        ("g6.12xlarge", "5.75429"),
+        ("g6.48xlarge", "16.6947"),
         ("g6.xlarge", "1.1"),
-    ], "0.658 is 0.08 % above its proportion, 1.1 more; 0.94 is in proportion; p3.2xlarge is priced, but not offered"
+    ], "0.658 is 0.08 % above its proportion, 1.1 more; 0.94 and 5.75429 are in it; p3.2xlarge is priced, not offered"
     spot = [row for row in read_rows(tmp_path / "spot_prices.csv") if row["region"] == "eu-central-1"]
     assert [list(row.values()) for row in spot] == [
         ["eu-central-1", "g4dn.xlarge", "0.2800", "0.2100", "2", "2026-11-22"]
