@@ -19,8 +19,6 @@ from tandem.bench_results.result import Row, ServerTimes
 from tandem.deployed.ollama_replies import Generated, MalformedError, checked, refusal
 from tandem.deployed.wire import ERROR, MOST_BYTES, split_timed_lines
 
-LONGEST_ERROR = 300
-"""Characters of an error in the result."""
 LATE = "not complete within"
 
 
@@ -75,7 +73,7 @@ class Exchange:
                 prompt_eval_ns=last.prompt_eval_duration or 0,
                 eval_ns=last.eval_duration or 0,
             ),
-            error=printable(failure)[:LONGEST_ERROR] if failure else None,
+            error=printable(failure) if failure else None,
         )
 
 

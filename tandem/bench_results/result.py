@@ -11,7 +11,7 @@ from sharing.modes.modes import MPS_PER_MODEL
 
 SCHEMA_VERSION = 2
 Count = Annotated[int, Field(ge=0, lt=2**63)]
-Positive = Annotated[int, Field(ge=1, lt=2**63)]
+Positive = Annotated[Count, Field(ge=1)]
 Amount = Annotated[FiniteFloat, Field(ge=0, le=1e12)]
 
 
@@ -31,7 +31,7 @@ class Load:
     warmup: Count
     """Uncounted requests before each run, per model."""
     repeats: Positive
-    seed: Annotated[int, Field(gt=-(2**63), lt=2**63)]
+    seed: int
     """Sets the times of the open loop's requests, and the models' seed."""
     temperature: FiniteFloat
     timeout_s: Amount

@@ -69,6 +69,7 @@ def parts(rows: list[Row], slots: int) -> FirstToken:
 
 CASES = {
     "healthy": (in_turn(*[REACH + PROMPT] * 6), 8, (0.0, PROMPT, REACH)),
+    "a way of almost a third": (in_turn(*[30.0 + PROMPT] * 6), 8, (0.0, PROMPT, 30.0)),
     "copies of slots": (in_turn(*H100), 8, (0.0, PROMPT, sum(H100) / 6 - PROMPT)),
     # On average, one and a half requests are before each: their prompts, their answers, and their way, too.
     "a queue": (in_a_queue(REACH), 1, (1.5 * (PROMPT + ANSWER), PROMPT, 2.5 * REACH)),

@@ -33,6 +33,8 @@ class Cluster:
         """The namespaces of the Deployments that were asked for."""
         self.ran: list[tuple[str, str]] = []
         """Pod and container of each command."""
+        self.command: list[str] = []
+        """The last one."""
         self.url, self.forwarded = "", list[tuple[Any, ...]]()
         """Where its forwarded ports lead, and those that were asked for, with their options."""
 
@@ -73,6 +75,7 @@ class Cluster:
 
     def run_in(self, pod: Any, container: str, command: list[str]) -> str:
         self.ran.append((pod["metadata"]["name"], container))
+        self.command = command
         if isinstance(self.gpu, NotConnectedError):
             raise self.gpu
         return self.gpu

@@ -143,7 +143,6 @@ def changed(document: Any, path: str, value: Any) -> Any:
         ("runs.0.repeat", 0),
         ("load.requests", 0),
         ("load.rates", [float("inf")]),
-        ("load.seed", 10**100),
         ("usd_per_hour", -1),
         ("usd_per_hour", float("inf")),
         ("usd_per_hour", 1e300),

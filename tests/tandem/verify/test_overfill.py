@@ -88,7 +88,15 @@ def test_a_pod_that_is_still_ending_is_deleted_again_for_a_while(
     """Its container may take a while to end (Kubernetes, Pod Lifecycle, Termination of Pods), or never does."""
     cluster, clock = well(), Clock()
     remove = cluster.delete_pod
-    monkeypatch.setattr(cluster, "delete_pod", lambda *pod: remove(*pod) if clock() >= seconds else None)
+    tried: list[str] = []
+
+    def delete(name: str, namespace: str) -> None:
+        tried.append(name)
+        assert len(tried) < 300, "it never stops"
+        if clock() >= seconds:
+            remove(name, namespace)
+
+    monkeypatch.setattr(cluster, "delete_pod", delete)
     assert overfilled(cluster, clock).held
     assert bool(cluster.made) is is_left
     assert (60 < clock() < 90) is is_left
@@ -166,6 +174,7 @@ def test_each_resource_of_a_mixed_pool_has_its_own_row() -> None:
 def test_a_share_is_held_until_its_pod_has_ended() -> None:
     two = [model_pod("a"), model_pod("b")]
     assert free_shares("nvidia.com/gpu", [node()], two) == 0
-    assert free_shares("nvidia.com/gpu", [node()], [two[0], changed(two[1], "status", "phase", to="Succeeded")]) == 1
+    for phase in ("Succeeded", "Failed"):
+        assert free_shares("nvidia.com/gpu", [node()], [two[0], changed(two[1], "status", "phase", to=phase)]) == 1
     assert free_shares("nvidia.com/gpu", [node()], [two[0], model_pod("b", on="elsewhere")]) == 1
     assert free_shares("nvidia.com/gpu", [node()], [*two, model_pod("c")]) == 0

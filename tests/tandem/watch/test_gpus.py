@@ -42,6 +42,9 @@ def test_the_plugins_pod_is_asked() -> None:
         found, notes = gpus.read(cluster, [NODE], pods)
         assert (len(found), notes) == (1, [])
         assert cluster.ran == [("plugin-x1", container)]
+        # `nvidia-smi --help-query-gpu` of driver 580: the names of the fields, and the options of the format.
+        fields = "--query-gpu=uuid,name,memory.used,memory.total,utilization.gpu"
+        assert cluster.command == ["nvidia-smi", fields, "--format=csv,noheader,nounits"]
 
 
 def test_a_node_that_cannot_be_asked_is_noted_and_others_are_not_lost() -> None:
