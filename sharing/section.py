@@ -55,9 +55,7 @@ class Section(BaseModel):
         extra="forbid",
         strict=True,
         alias_generator=kebab,
-        validate_by_alias=True,
         validate_by_name=True,
-        protected_namespaces=(),
     )
 
     def changed(self, **values: Any) -> Self:

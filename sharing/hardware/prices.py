@@ -62,10 +62,6 @@ class Book:
     advised: datetime.date = datetime.date.min
     """The day of the advice."""
 
-    def age_days(self, today: datetime.date) -> int:
-        """Days since the prices were read; 0 also for the day ahead that UTC can be."""
-        return max((today - self.date).days, 0)
-
     def price(self, usd_per_hour: float) -> Price:
         """A price from this book."""
         return Price(usd_per_hour=usd_per_hour, region=self.region, date=self.date.isoformat(), source="aws")

@@ -16,7 +16,6 @@ class Share(Constructed, Section):
         default=None,
         gt=0,
         le=2048,
-        allow_inf_nan=False,
         examples=[9],
         description="GPU memory that its process may take at most, in GiB. Default: what the plan says that it needs, "
         "with its margin, and an equal part of what is left.",

@@ -142,7 +142,7 @@ def _names(fits: list[Fit]) -> str:
 
 
 def _old_prices(config: StackConfig) -> list[Problem]:
-    if config.book is None or (days := config.book.age_days(config.today)) <= prices.FRESH_DAYS:
+    if config.book is None or (days := (config.today - config.book.date).days) <= prices.FRESH_DAYS:
         return []
     fix = f"Run `tandem prices --region {config.book.region}` again."
     return [Problem("--live-prices", f"{days} days", f"is older than {prices.FRESH_DAYS} days", fix)]

@@ -72,6 +72,8 @@ def test_the_files_of_the_folder_are_right() -> None:
             "models.0.mode: Input should be 'exclusive', 'timeslice', 'mps', 'mps-per-model' or 'mig'",
         ),
         ("schema_version", 2, "schema_version: Input should be 1"),
+        ("models", [], "models: List should have at least 1 item"),
+        ("models/0/figures", [], "models.0.figures: List should have at least 1 item"),
         ("machine", "build-7", "machine: Extra inputs are not permitted"),
     ],
 )
@@ -81,6 +83,18 @@ def test_a_wrong_file_gets_one_line(path: str, value: object, error: str, tmp_pa
     [line] = community.errors(file)
     assert line.startswith(f"{file}: ")
     assert error in line
+
+
+@pytest.mark.parametrize(
+    ("path", "least", "most"),
+    [(f"{FIGURE}/at_once", 1, 2**20), (f"{FIGURE}/prompt_tokens", 0, 2**20), ("models/0/threads_percent", 1, 100)],
+)
+def test_a_number_has_bounds(path: str, least: int, most: int) -> None:
+    for value in (least, most):
+        Community.model_validate(changed(path, value))
+    for value in (least - 1, most + 1):
+        with pytest.raises(ValueError, match=r"should be (less|greater) than or equal"):
+            Community.model_validate(changed(path, value))
 
 
 def test_a_missing_file_gets_one_line(tmp_path: Path) -> None:

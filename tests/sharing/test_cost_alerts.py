@@ -19,6 +19,12 @@ def alerted(
     return setup(alert=Alert(emails=["ops@example.com"], max_usd=max_usd, period=period, scope=scope), **more)
 
 
+@pytest.mark.parametrize("limit", [0.009, math.inf, math.nan])
+def test_an_alert_has_a_limit_of_a_cent_at_least(limit: float) -> None:
+    with pytest.raises(ValueError, match="max_usd"):
+        alerted(limit)
+
+
 @pytest.mark.parametrize(
     ("period", "usd", "unit", "fix"),
     [

@@ -23,6 +23,7 @@ REFUSED: list[tuple[type[Any], dict[str, Any], str]] = [
         {"memory_gib": float("inf")},
         ".memory_gib must be less than or equal to 2048, not inf. Pass 2048 or less.",
     ),
+    (Share, {"memory_gib": float("nan")}, ".memory_gib must be greater than 0, not nan. Pass more than 0."),
     (
         Share,
         {"compute_percent": 101},
