@@ -175,9 +175,7 @@ def _last(node: yaml.Node) -> int:
 
 def _line_end(text: str, index: int) -> int:
     """The end of a line, before its line feed."""
-    end = text.find("\n", index)
-    end = len(text) if end < 0 else end
-    return end - 1 if text[end - 1 : end] == "\r" else end
+    return index + len(text[index:].partition("\n")[0].removesuffix("\r"))
 
 
 def _applied(text: str, edits: Sequence[Edit]) -> str:

@@ -12,24 +12,18 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from sharing.modes import layouts
 from sharing.modes.modes import MODES, TimeSlicing, mode_names
 from sharing.names import PROJECT
 from sharing.printable import visible, without_secrets
 from sharing.problems import LIMIT, OBJECT, SUBJECT, Problem, did_you_mean, foreign_letters, in_quotes, near
 from sharing.section import Fix, WrongFormError
-from sharing.stack import pools
 from sharing.stack.config import StackConfig
 from stacks.stack_file.yaml import as_yaml
 
 Loc = tuple[int | str, ...]
 """Location of a value: keys and indexes of list items."""
-TAGS: Mapping[int | str, Sequence[str]] = {
-    "gpu-nodes": (pools.LIST, pools.MAPPING),
-    "sharing": mode_names(),
-    "layout": (layouts.LIST, layouts.PRESET),
-}
-"""What pydantic adds to a location after a key whose value has several forms."""
+OF_SEVERAL_FORMS = ("gpu-nodes", "sharing", "layout")
+"""Keys after which pydantic adds the form of the value to a location."""
 MISSING = "is missing"
 MOST_SHOWN = 60
 """Characters of a wrong value in a message."""
@@ -116,7 +110,7 @@ def _without_mode(path: str) -> str:
 def place(detail: ErrorDetails) -> Loc:
     """Location of the error in the keys of the file, without the tags that pydantic adds."""
     parts = pairwise(("", *detail["loc"]))
-    loc = [part for before, part in parts if part != "[key]" and part not in TAGS.get(before, ())]
+    loc = [part for before, part in parts if part != "[key]" and before not in OF_SEVERAL_FORMS]
     if detail["type"].startswith("union_tag"):
         loc.append("mode")
     return tuple(loc)
@@ -268,7 +262,7 @@ def keys(loc: Loc) -> list[str]:
 def _path_with_mode(detail: ErrorDetails, loc: Loc) -> str:
     """The path of the key in `fields`."""
     parts = detail["loc"]
-    mode = next((part for before, part in pairwise(parts) if before == "sharing" and part in mode_names()), "")
+    mode = next((part for before, part in pairwise(parts) if before == "sharing"), "")
     return pattern(loc).replace("sharing.", f"sharing.{mode}.", 1) if mode else pattern(loc)
 
 

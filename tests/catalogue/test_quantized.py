@@ -186,11 +186,12 @@ def test_an_unknown_quantization_gets_those_that_exist(name: str, sentence: str)
 
 
 def test_a_quantization_changes_the_size_of_the_weights_and_not_their_number() -> None:
-    found = [find(each.name) for each in quantized() if each.model == "llama3.1:8b"]
-    assert len(found) > 10
     # 8.03 billion parameters (Hugging Face, Meta-Llama-3.1-8B), of which a token passes all but the embedding.
-    parameters = pytest.approx(8.03e9 - 128_256 * 4096, rel=0.035)
-    assert [model for model in found if not model or weights_per_token(model) != parameters] == []
+    expected = pytest.approx(8.03e9 - 128_256 * 4096, rel=0.035)
+    for name in {each.name for each in quantized() if each.model == "llama3.1:8b"}:
+        found = find(name)
+        assert found
+        assert weights_per_token(found) == expected, name
 
 
 def test_the_tags_of_a_model_have_that_of_its_own_file_first() -> None:

@@ -89,14 +89,13 @@ def test_provider_and_kubeconfig_use_the_credentials_of_the_stack_file(
             Callers(),
             [NOT_ACCEPTED, "AWS account ID not allowed: 123456789012"],
         ),
-        ({}, Callers(ambient="arn:aws:iam::123456789012:root"), ["Run as a role or user, not as root."]),
         (
             {},
             Callers(ambient=ANNA, may_get_role=False),
             ["unable to get role (anna)", "Allow the role `iam:GetRole` on itself."],
         ),
     ],
-    ids=["profile", "account", "root", "a role that may not look itself up"],
+    ids=["profile", "account", "a role that may not look itself up"],
 )
 def test_wrong_credentials_are_refused_before_anything_is_created(
     nothing: Raise, settings: dict[str, object], callers: Callers, words: list[str]

@@ -26,7 +26,8 @@ def of_a_file(models: list[Any], sharing: Mapping[str, Any], **nodes: Any) -> tu
 
 
 def test_a_setup_that_fits_is_true_and_says_how_much_memory_each_model_needs() -> None:
-    verdict = check(models=PAIR, sharing=TimeSlicing(replicas=2), instance_types=["g4dn.xlarge"])
+    mode = TimeSlicing(replicas=2, allocation_policy="distributed")
+    verdict = check(models=PAIR, sharing=mode, instance_types=["g4dn.xlarge"])
     assert verdict
     assert (verdict.errors, verdict.warnings) == ((), ())
     assert str(verdict) == "no errors and no warnings"

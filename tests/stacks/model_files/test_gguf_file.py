@@ -159,6 +159,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "tokens without an end": (head(keys=1) + list_of(STRING, HUGE) + text("a"), "in the middle of its metadata"),
     "a list beyond the end": (head(keys=1) + list_of(UINT8, 8_000_000), "in the middle of its metadata"),
     "tokens beyond the end": (head(keys=1) + list_of(STRING, 8_000_000), "in the middle of its metadata"),
+    "an empty token beyond the end": (head(keys=1) + list_of(STRING, 2) + text(""), "in the middle of its metadata"),
     "a token beyond the end": (
         head(keys=1) + list_of(STRING, 1) + struct.pack("<Q", 4) + b"abc",
         "in the middle of its metadata",
