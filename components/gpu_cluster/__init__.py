@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pulumi
@@ -90,11 +90,13 @@ class GpuCluster(pulumi.ComponentResource):
         net = existing_network(args.vpc, self._child) if args.vpc else self._network()
         self._node_subnet_ids = net.node_subnet_ids
         self.control_plane = self._control_plane(net)
-        self.cluster_name = self._from_control_plane("name")
+        self.cluster_name = self._from_control_plane(lambda inner: inner.name, args.cluster_name)
         self.kubeconfig = pulumi.Output.secret(self._kubeconfig())
         self.node_subnet_ids = pulumi.Output.all(*net.node_subnet_ids)
         self.zone_names = net.zone_names
-        self.security_group_id = self._security_group_id()
+        self.security_group_id = self._from_control_plane(
+            lambda inner: inner.vpc_config.cluster_security_group_id, "security-group"
+        )
 
         self.kubernetes_provider = self._kubernetes_provider()
         self.system_nodes = self._system_nodes()
@@ -230,27 +232,19 @@ class GpuCluster(pulumi.ComponentResource):
         text = self.control_plane.kubeconfig_json
         return text.apply(lambda known: _with_arguments(known, words)) if words else text
 
-    def _from_control_plane(self, attribute: str) -> pulumi.Output[str]:
-        """An attribute of the EKS cluster inside `eks.Cluster`, or the cluster's name under mocks without one.
+    def _from_control_plane(self, read: Callable[[Any], str], placeholder: str) -> pulumi.Output[str]:
+        """What `read` finds in the EKS cluster inside `eks.Cluster`; the placeholder under mocks, which have none.
 
         A plain string would not tell node groups and add-ons that the control plane is replaced.
         """
-        fallback = self._args.cluster_name
-        return self.control_plane.eks_cluster.apply(
-            lambda inner: getattr(inner, attribute) if inner is not None else fallback
-        )
-
-    def _security_group_id(self) -> pulumi.Output[str]:
-        return self.control_plane.eks_cluster.apply(
-            lambda inner: inner.vpc_config.cluster_security_group_id if inner is not None else "security-group"
-        )
+        return self.control_plane.eks_cluster.apply(lambda inner: placeholder if inner is None else read(inner))
 
     def _kubernetes_provider(self) -> k8s.Provider:
         return k8s.Provider(
             f"{self._name}-kubernetes",
             kubeconfig=self.kubeconfig,
             # A new control plane has a new endpoint, so Pulumi recreates every object. A constant would prevent that.
-            cluster_identifier=self._from_control_plane("endpoint"),
+            cluster_identifier=self._from_control_plane(lambda inner: inner.endpoint, self._args.cluster_name),
             opts=self._child,
         )
 

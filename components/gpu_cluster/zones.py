@@ -49,20 +49,23 @@ def ask(cluster_name: str, demands: Sequence[Demand], child: pulumi.ResourceOpti
 def next_zone(
     market: Market, count: int, names: Sequence[str], taken: Sequence[pulumi.Output[str]]
 ) -> pulumi.Output[str]:
-    """The zone of the next subnet: one of `names`, or else of the zones that offer most of the required types."""
+    """The zone of the next subnet: one of `names`, or else of the zones that offer most of the required types.
+
+    Raises `pulumi.RunError`, which Pulumi's language host shows without a traceback.
+    """
 
     def pick(known: Sequence[Any]) -> str:
         zones, offers, *before = known
         if not zones:
             return names[len(before)] if names else f"zone-{len(before)}"
         if unknown := [name for name in names if name not in zones]:
-            raise _error(
+            raise pulumi.RunError(
                 f"cluster.zone-names: {', '.join(unknown)} cannot be used: EKS does not run there, or this account has "
                 f"no access. Choose from {', '.join(zones)}."
             )
         chosen = choose_for_stack(names or zones, count, market.demands, offers, before)
         if len(chosen) <= len(before):
-            raise _error(
+            raise pulumi.RunError(
                 f"cluster.zones: {count} is too large; EKS runs in {len(zones)} zones of this account "
                 f"({', '.join(zones)}). Set `zones` to {len(zones)} or less."
             )
@@ -76,7 +79,7 @@ def settled(names: Sequence[str], zones: Sequence[pulumi.Output[str]]) -> pulumi
 
     def check(found: Sequence[str]) -> list[str]:
         if names and set(names) != set(found):
-            raise _error(
+            raise pulumi.RunError(
                 f"cluster.zone-names: the deployed subnets are in {', '.join(found)} and cannot move. "
                 "Keep these zones; you can add zones, and remove those that you added last."
             )
@@ -108,7 +111,7 @@ def zones_of_pool(
         try:
             placed = choose_for_pool(demand, has, offers, group, bound=bound, more=market.more)
         except NoZoneError as error:
-            raise _error(str(error)) from None
+            raise pulumi.RunError(str(error)) from None
         if not any(demand.met_in(zone, offers) for zone in placed):
             reason = unsold(demand, placed, offers, bound=bound, more=market.more)
             pulumi.log.warn(f"{reason} Nodes that stop cannot be replaced.")
@@ -119,11 +122,6 @@ def zones_of_pool(
     if volume_zone is not None:
         zones = volume_zone.apply(lambda zone: [zone])
     return pulumi.Output.all(zones, market.offers, market.groups).apply(pick)
-
-
-def _error(message: str) -> Exception:
-    # Pulumi's language host shows a RunError without a traceback.
-    return pulumi.RunError(message)
 
 
 def _zones(opts: pulumi.InvokeOptions) -> pulumi.Output[list[str]]:

@@ -23,7 +23,7 @@ from tandem import (
     SpotJobArgs,
     VolumeCheckpoints,
 )
-from tests.components.test_public_api import MAIL, build
+from tests.components.test_public_api import MAIL, THEIRS, build
 
 MINIMA = [
     (GpuClusterArgs, "zones", 2),
@@ -89,6 +89,8 @@ PER_MODEL = Mps(limits="per-model", replicas=2)
         # AWS Budgets API reference, NotificationWithSubscribers: up to 10 addresses.
         (CostAlertArgs, {"emails": [MAIL] * 10}),
         (CostAlertArgs, {"max_usd": 0.01}),
+        # As good as left out.
+        (GpuClusterArgs, {"vpc": THEIRS, "zone_names": []}),
         # The largest and the smallest VPC of four zones.
         (GpuClusterArgs, {"cidr": "10.0.0.0/16"}),
         (GpuClusterArgs, {"cidr": "10.0.0.0/22"}),
