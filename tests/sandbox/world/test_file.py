@@ -1,5 +1,6 @@
 """The state file: written completely or not at all, used by one process at a time, and never reset silently."""
 
+import json
 import os
 import threading
 from pathlib import Path
@@ -105,6 +106,23 @@ def test_the_lock_has_only_the_number_of_its_last_holder(path: Path) -> None:
     lock.write_text("123456789012")
     Store(path).close()
     assert lock.read_text() == str(os.getpid())
+
+
+def test_each_call_is_in_the_file_when_it_returns(path: Path) -> None:
+    def read() -> list[dict[str, str]]:
+        return [one["inputs"] for one in json.loads(path.read_text())["things"]]
+
+    world = World(path)
+    identity, _ = world.create(tokens.VPC, "v", {"cidrBlock": "10.0.0.0/16"}, {})
+    assert read() == [{"cidrBlock": "10.0.0.0/16"}]
+    world.update(tokens.VPC, identity, {"cidrBlock": "10.1.0.0/16"})
+    assert read() == [{"cidrBlock": "10.1.0.0/16"}]
+    with world.changing() as entities:
+        entities.of(tokens.VPC)[0].inputs = {}
+    assert read() == [{}]
+    world.delete(tokens.VPC, identity)
+    assert read() == []
+    world.close()
 
 
 def test_many_threads_lose_no_change(path: Path) -> None:

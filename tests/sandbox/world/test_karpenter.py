@@ -153,7 +153,12 @@ def test_instances_outlive_a_cluster_that_is_deleted_first(ready: Karpenter) -> 
 
 
 def test_a_class_makes_an_instance_profile_that_holds_the_role(account: Karpenter) -> None:
+    without_controller(account)
     account.node_class()
+    account.make(tokens.NODE_CLASS, metadata=meta("of-no-role"), spec={"role": "absent"})
+    assert account.of(tokens.PROFILE) == []
+    account.controllers()
+    account.drop(tokens.NODE_CLASS, "of-no-role")
     [profile] = account.of(tokens.PROFILE)
     assert profile.inputs["role"] == "karpenters-nodes"
     for policy in NODE_POLICIES:
