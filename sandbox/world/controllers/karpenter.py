@@ -82,9 +82,7 @@ def launch_nodes(entities: Entities, server: str, pod: Pod) -> bool:
         return False
     for pool in entities.within(server, tokens.NODE_POOL):
         node_class = _class_of(entities, pool)
-        if node_class is None or not entities.owned_by(node_class, tokens.PROFILE):
-            continue
-        if must_leave(pod, pool.inputs["spec"]["template"]):
+        if node_class is None or must_leave(pod, pool.inputs["spec"]["template"]):
             continue
         launched = len(entities.owned_by(pool, tokens.INSTANCE))
         for _ in range(launched, int(value_at(pool.inputs, "spec.limits.nodes"))):
