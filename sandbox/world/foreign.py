@@ -22,7 +22,7 @@ def found_vpc(entities: Entities, region: str, vpc: ExistingVpc) -> None:
         return id
 
     zones = list(Place(region).zones)
-    add(tokens.VPC, vpc.id, cidrBlock="10.64.0.0/16", enableDnsSupport=True, enableDnsHostnames=True)
+    add(tokens.VPC, vpc.id, cidrBlock="10.64.0.0/16", enableDnsHostnames=True)
     table = add(tokens.ROUTE_TABLE, "rtb")
     for index, subnet in enumerate(dict.fromkeys([*vpc.subnets, *vpc.node_subnets])):
         place = {"availabilityZone": zones[index % 2], "mapPublicIpOnLaunch": False}

@@ -1,6 +1,6 @@
 import pytest
 
-from sandbox.graph import Graph, Resource
+from sandbox.graph import Graph, Ref, Resource, Secret, dereferenced, holds_secret, masked, plain, references
 
 URN = "urn:pulumi:s::p::"
 STACK = f"{URN}pulumi:pulumi:Stack::p-s"
@@ -19,6 +19,16 @@ def graph(*resources: Resource) -> Graph:
 
 
 NAMESPACE = {"type_token": "kubernetes:core/v1:Namespace"}
+
+
+def test_marks_are_found_removed_and_shown_at_any_depth() -> None:
+    value = {"list": [Secret({"role": Ref("urn:r", "id")}), "text"], "component": Ref("urn:c")}
+    assert references(value) == {"urn:r", "urn:c"}
+    assert plain(value) == {"list": [{"role": "id"}, "text"], "component": "urn:c"}
+    assert (holds_secret(value), holds_secret(plain(value))) == (True, False)
+    assert dereferenced(value) == {"list": [Secret({"role": "id"}), "text"], "component": "urn:c"}
+    assert masked(value) == {"list": ["[secret]", "text"], "component": {"resource": "urn:c"}}
+    assert plain(same := {"a": [{"b": 1}]}) is same, "nothing is copied in vain"
 
 
 def test_a_name_finds_the_only_resource_with_it() -> None:

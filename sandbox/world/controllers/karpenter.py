@@ -6,7 +6,6 @@ of the pools allow, of their first types and subnets.
 
 import json
 
-from sandbox.cloud.identity import digest
 from sandbox.world import tokens
 from sandbox.world.controllers.nodes import TYPE_LABEL, cluster_at, describe_node, launch, made
 from sandbox.world.controllers.pods import Pod, releases
@@ -71,7 +70,7 @@ def make_profiles(entities: Entities, server: str) -> None:
             and entities.get(tokens.ROLE, role)
             and why_idle(entities, server) is None
         ):
-            name = f"{node_class.id}_{digest(server, node_class.id, str(node_class.serial), length=12)}"
+            name = f"{node_class.id}_{node_class.serial}"
             made(entities, tokens.PROFILE, name, name, CHART, node_class.key, {"role": role})
 
 
@@ -82,9 +81,7 @@ def launch_nodes(entities: Entities, server: str, pod: Pod) -> bool:
         return False
     for pool in entities.within(server, tokens.NODE_POOL):
         node_class = _class_of(entities, pool)
-        if node_class is None or not entities.owned_by(node_class, tokens.PROFILE):
-            continue
-        if must_leave(pod, pool.inputs["spec"]["template"]):
+        if node_class is None or must_leave(pod, pool.inputs["spec"]["template"]):
             continue
         launched = len(entities.owned_by(pool, tokens.INSTANCE))
         for _ in range(launched, int(value_at(pool.inputs, "spec.limits.nodes"))):

@@ -30,7 +30,7 @@ def room(entities: Entities, kind: str, spot: bool) -> int:
     counted = code(kind, spot)
     if counted not in entities.quotas:
         return sys.maxsize
-    return max(entities.quotas[counted] - _used(entities)[counted], 0) // vcpus(kind)
+    return max((entities.quotas[counted] - _used(entities)[counted]) // vcpus(kind), 0)
 
 
 def note_peak(entities: Entities) -> None:

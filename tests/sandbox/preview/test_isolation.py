@@ -1,6 +1,8 @@
+import asyncio
 import contextvars
 import gc
 import os
+import threading
 
 import pulumi
 import pulumi.runtime.resource
@@ -8,6 +10,7 @@ import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 import pytest
 from pulumi.runtime import set_all_config
+from pulumi.runtime.proto import source_pb2
 from pulumi.runtime.settings import ROOT, SETTINGS
 
 from sandbox.graph import Graph
@@ -39,6 +42,7 @@ def test_the_process_is_as_before_even_after_a_failure(monkeypatch: pytest.Monke
 
     def program() -> None:
         assert not gc.isenabled()
+        assert pulumi.runtime.resource._get_stack_trace is source_pb2.StackTrace
         os.environ |= {"MADE_BY_THE_PROGRAM": "1", "AWS_REGION": "changed"}
         raise LookupError
 
@@ -47,6 +51,14 @@ def test_the_process_is_as_before_even_after_a_failure(monkeypatch: pytest.Monke
     assert gc.isenabled()
     assert dict(os.environ) == environment
     assert (pulumi.runtime.resource._get_stack_trace, SETTINGS.callbacks, SETTINGS.monitor, ROOT.get()) == before
+
+
+def test_what_a_program_gives_to_a_thread_runs_in_one() -> None:
+    async def ask() -> int:
+        return await asyncio.get_running_loop().run_in_executor(None, threading.get_ident)
+
+    graph = ran(lambda: pulumi.export("thread", pulumi.Output.from_input(ask())))
+    assert graph.stack_outputs["thread"] != threading.get_ident()
 
 
 def test_a_stack_and_a_configuration_left_behind_by_mocks_have_no_effect() -> None:

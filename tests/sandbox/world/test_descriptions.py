@@ -38,6 +38,13 @@ def test_a_cluster_is_described_in_the_form_of_the_data_source(account: Account)
     assert network["clusterSecurityGroupId"] == account.of(tokens.SECURITY_GROUP)[0].id
 
 
+def test_a_cluster_without_an_access_configuration_has_the_default_of_eks(account: Account) -> None:
+    """API_CreateAccessConfigRequest.html."""
+    role = account.outputs(tokens.CLUSTER, "c")["roleArn"]
+    account.make(tokens.CLUSTER, name="other", roleArn=role, vpcConfig={"subnetIds": account.subnets})
+    assert ask(account, CLUSTER, name="other")["accessConfigs"] == [{"authenticationMode": "CONFIG_MAP"}]
+
+
 DENIED = (
     "operation error EKS: DescribeCluster, https response error StatusCode: 403, RequestID: "
     "8e10d6df-0000-0000-0000-000000000000, api error AccessDeniedException: User: "

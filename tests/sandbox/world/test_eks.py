@@ -236,6 +236,9 @@ def test_a_group_beyond_the_quota_fails_and_stays(clustered: Account, capacity: 
     assert clustered.world.peaks == {quota: 4}
     clustered.world.allow_vcpus(quota, 12)
     clustered.gpu_nodes("fits", count=2, capacityType=capacity)
+    with pytest.raises(IncompleteError, match=words):
+        clustered.gpu_nodes("more", count=1, capacityType=capacity)
+    assert len(clustered.of(tokens.INSTANCE)) == 3
 
 
 @pytest.mark.parametrize(

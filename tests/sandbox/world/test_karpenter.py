@@ -59,6 +59,15 @@ def test_pods_bring_nodes_only_of_pools_on_which_they_may_stay(ready: Karpenter)
     assert len(ready.own) == 1, "no call waits, but a pod"
 
 
+def test_a_pool_without_its_class_has_no_nodes(account: Karpenter) -> None:
+    account.pool()
+    with refused("Timeout", "node affinity"):
+        account.model()
+    account.node_class()
+    account.model()
+    assert len(account.own) == 1
+
+
 def test_instances_of_a_pool_are_found_by_its_tag(ready: Karpenter) -> None:
     """Karpenter sets it on each (karpenter-provider-aws v1.14.1 pkg/apis/v1/labels.go)."""
 
@@ -153,8 +162,13 @@ def test_instances_outlive_a_cluster_that_is_deleted_first(ready: Karpenter) -> 
 
 
 def test_a_class_makes_an_instance_profile_that_holds_the_role(account: Karpenter) -> None:
+    without_controller(account)
     account.node_class()
+    account.make(tokens.NODE_CLASS, metadata=meta("of-no-role"), spec={"role": "absent"})
+    assert account.of(tokens.PROFILE) == []
+    account.controllers()
     [profile] = account.of(tokens.PROFILE)
+    account.drop(tokens.NODE_CLASS, "of-no-role")
     assert profile.inputs["role"] == "karpenters-nodes"
     for policy in NODE_POLICIES:
         account.drop(tokens.ATTACHED_POLICY, f"karpenters-nodes/arn:aws:iam::aws:policy/{policy}")

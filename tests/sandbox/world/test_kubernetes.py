@@ -180,6 +180,17 @@ def test_a_node_offers_the_shares_of_the_plugins_default_and_none_if_its_label_n
     assert offered(account) == ({"nvidia.com/gpu": shares} if shares else {})
 
 
+def test_lost_shares_come_back_with_the_next_pod_of_the_plugin_and_not_with_the_label(account: Account) -> None:
+    """NVIDIA/k8s-device-plugin#1645: the kubelet waits for a new registration."""
+    group, plugin = account.gpu_nodes(), account.device_plugin()
+    for config in ("exclusive", "shared"):
+        account.change(tokens.NODE_GROUP, group, labels={**GPU_LABELS, "nvidia.com/device-plugin.config": config})
+        assert offered(account) == {}
+    values = account.outputs(tokens.RELEASE, plugin)["values"]
+    account.change(tokens.RELEASE, plugin, values={**values, "podAnnotations": {"a": "b"}})
+    assert offered(account) == {"nvidia.com/gpu": 2}
+
+
 def cut_nodes(account: Account, layout: str = "cut") -> None:
     """A node whose GPU the MIG manager partitions by a layout."""
     account.world.sell("g7e.2xlarge", ["us-east-1a", "us-east-1b"])

@@ -125,6 +125,12 @@ def test_a_resource_keeps_the_region_and_tags_of_its_provider_and_no_credentials
     assert "tags" not in world.update(tokens.VPC, identity, {"cidrBlock": "10.0.0.0/16"})
 
 
+def test_a_refused_call_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandbox.world.world.time.sleep", lambda seconds: pytest.fail(f"it sleeps for {seconds} s"))
+    with refused("InvalidVpcID.NotFound"):
+        World(seconds_per_minute=2.0).create(tokens.SUBNET, "s", {"vpcId": "vpc-0"}, {})
+
+
 def test_minutes_become_seconds_and_calls_run_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
     world, slept, together = World(seconds_per_minute=2.0), list[float](), threading.Barrier(5)
 
@@ -133,8 +139,6 @@ def test_minutes_become_seconds_and_calls_run_in_parallel(monkeypatch: pytest.Mo
         together.wait(timeout=300)  # passes only once all five calls sleep at the same time
 
     monkeypatch.setattr("sandbox.world.world.time.sleep", sleep)
-    with refused("InvalidVpcID.NotFound"):  # at once
-        world.create(tokens.SUBNET, "s", {"vpcId": "vpc-0"}, {})
     threads = [threading.Thread(target=lambda: world.create(tokens.VPC, "v", {}, {})) for _ in range(5)]
     for thread in threads:
         thread.start()
