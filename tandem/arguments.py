@@ -59,7 +59,7 @@ class Parser(argparse.ArgumentParser):
         codes = {str(code): meaning for code, meaning in self.exit_codes.items()}
         for title, rows in {**self.tables, **({"exit codes": codes} if codes else {})}.items():
             formatter.start_section(title)
-            formatter.add_arguments(argparse.Action([word], "", nargs=0, help=what) for word, what in rows.items())
+            formatter.add_arguments(argparse.Action([word], "", help=what) for word, what in rows.items())
             formatter.end_section()
         return "\n".join(filter(None, [super().format_help(), formatter.format_help()]))
 

@@ -191,7 +191,7 @@ def parser(called: str = "") -> Parser:
         description="Run two LLMs on one affordable GPU with a single `pulumi up`. `tandem help COMMAND` prints the "
         "arguments and exit codes of a command.",
     )
-    commands = root.add_subparsers(metavar="COMMAND", dest="command", help=argparse.SUPPRESS)
+    commands = root.add_subparsers(dest="command", help=argparse.SUPPRESS)
     root.usage = "tandem COMMAND [OPTIONS]"
     if called:
         root.option_hint = "Write options after the command."

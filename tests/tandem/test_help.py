@@ -60,6 +60,19 @@ def test_help_of_every_parser_fits_the_terminal_and_names_the_exit_codes() -> No
             assert re.findall(r"^  (\d+) +\w", codes, flags=re.MULTILINE)[-2:] == ["2", "130"], name
 
 
+@pytest.mark.parametrize(
+    ("words", "sections"),
+    [
+        ((), ["options", "Plan", "Use", "Operate", "Measure", "Try", "Shell"]),
+        (("models",), ["options", "commands", "exit codes"]),
+        (("modes",), ["arguments", "options", "exit codes"]),
+    ],
+)
+def test_help_has_a_section_for_each_kind_of_word(words: tuple[str, ...], sections: list[str]) -> None:
+    shown = call(*words, "--help").stdout
+    assert re.findall(r"^(\w[\w ]*):$", shown, flags=re.MULTILINE) == sections
+
+
 @pytest.mark.parametrize("command", ["verify", "watch"])
 def test_help_says_when_a_model_outside_mps_is_reported(command: str) -> None:
     shown = " ".join(call(command, "--help").stdout.split())
