@@ -22,7 +22,7 @@ from tandem.bench.measuring import _errors, _Measuring
 from tandem.bench.prompts import moments
 from tandem.bench.run import Bench, Case, Measured
 from tandem.bench.stream import Exchange
-from tandem.bench_results.result import Load, Row
+from tandem.bench_results.result import Load, Row, ServerTimes
 from tandem.bench_results.summary import summary
 from tests.command import Printed
 from tests.tandem import results
@@ -66,6 +66,17 @@ def test_a_line_gets_the_time_of_its_last_byte() -> None:
 def test_empty_pieces_are_not_arrivals_but_thoughts_are() -> None:
     row = answered('{"response": ""}\n', '{"thinking": "hm"}\n', '\n{"response": "a", "done": true}')
     assert (row.arrivals_us, row.error) == ([2, 3], None)
+
+
+def test_the_last_line_has_the_servers_figures_and_what_it_lacks_is_zero() -> None:
+    """Fields: ollama v0.32.15, api/types.go, GenerateResponse and Metrics."""
+    figures = {"eval_count": 2, "prompt_eval_count": 3, "total_duration": 5, "load_duration": 7}
+    figures |= {"prompt_eval_duration": 11, "eval_duration": 13}
+    row = answered('{"response": "a"}\n', json.dumps({"done": True, "done_reason": "stop", **figures}))
+    assert (row.tokens, row.prompt_tokens, row.done_reason) == (2, 3, "stop")
+    assert row.server == ServerTimes(total_ns=5, load_ns=7, prompt_eval_ns=11, eval_ns=13)
+    bare = answered('{"response": "a", "done": true}')
+    assert (bare.tokens, bare.prompt_tokens, bare.done_reason, bare.server) == (0, 0, "", results.NO_TIMES)
 
 
 @pytest.mark.parametrize(
