@@ -177,6 +177,23 @@ def test_requests_come_when_they_are_due_and_times_are_from_the_start_of_the_run
     assert measured.seconds == pytest.approx(now / 1e9 - 5)
 
 
+def test_each_model_gets_its_warm_up_one_request_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, bool]] = []
+    prompts: set[str] = set()
+
+    async def exchange(_: stream.Sender, body: Any, into: Exchange) -> None:
+        sent.append((into.endpoint, into.counted))
+        prompts.add(body["prompt"])
+
+    async def warm_up() -> None:
+        both = Bench([server("a", "tiny:1b"), server("b", "tiny:1b")], load(warmup=2), "salt")
+        await both.warm_up(Case(1, ("a", "b"), 8, "closed", 4.0))
+
+    monkeypatch.setattr(stream.Sender, "exchange", exchange)
+    asyncio.run(warm_up())
+    assert (sent, len(prompts)) == ([("a", False)] * 2 + [("b", False)] * 2, 4)
+
+
 def test_a_request_that_takes_too_long_is_an_error() -> None:
     with ollama(endless=True) as at:
         rows = measured(at, ALONE, load(requests=1, timeout_s=0.05)).rows
