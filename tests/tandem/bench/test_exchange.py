@@ -297,7 +297,7 @@ def test_json_names_the_files_that_were_written_and_what_went_wrong(tmp_path: Pa
     share = tmp_path / "r.share.json"
     for path, text in ((files["a"], "{}"), (files["b"], ""), (share, "{}")):
         path.write_text(text)
-    every = {"exported": [str(files["a"])], "share": str(share), "error": "full disk"}
+    every: dict[str, Any] = {"exported": [str(files["a"])], "share": str(share), "error": "full disk"}
     nothing: dict[str, Any] = {}
     for exported, shared, extra in ((files, share, every), ({}, None, nothing)):
         measuring = _Measuring(argparse.Namespace(json=True), tmp_path / "r.json", exported, shared, slow, [])
