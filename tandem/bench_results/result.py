@@ -144,7 +144,6 @@ class Run:
 class PlannedGpu(TypedDict):
     """A GPU of the plan."""
 
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
     name: str
 
 
@@ -186,7 +185,6 @@ class PlannedModel(TypedDict):
 class Plan(TypedDict):
     """The parts of a plan that a report reads; the file has the whole plan (docs/plan.schema.json)."""
 
-    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
     pools: list[PlannedPool]
     models: list[PlannedModel]
 

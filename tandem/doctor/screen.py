@@ -57,7 +57,7 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
 def _show_folded(console: Console, verdict: str, word: str, title: str, text: str) -> None:
     """A finding in its column, or at the left margin if a word of it, such as a URL, is longer than the column."""
     lead = len(word) + len(title) + 4
-    fits = lead + max(map(len, text.split()), default=0) <= console.width
+    fits = lead + max(map(len, text.split(" "))) <= console.width
     say(console, f"{word}  {title}  {text}", STYLES[verdict], word=word, hang=lead if fits else 2)
 
 

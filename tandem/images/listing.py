@@ -23,7 +23,7 @@ def list_artifacts(plan: Plan) -> dict[Artifact, list[str]]:
     used: dict[Artifact, set[str]] = {}
     for artifact, user in _uses(plan):
         used.setdefault(artifact, set()).update([user] if user else [])
-    order = sorted(used, key=lambda one: (one.kind != "image", one.name, one.version))
+    order = sorted(used, key=lambda one: (one.kind != "image", one.name))
     return {artifact: sorted(used[artifact]) for artifact in order}
 
 

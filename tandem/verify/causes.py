@@ -1,5 +1,6 @@
 """The likely cause of a failed check and its fix: one sentence each."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from sharing.modes.mps_clients import MPS_UNIT, PIPE_DIRECTORY
@@ -22,6 +23,8 @@ from tandem.deployed.objects import (
 )
 from tandem.deployed.planned import Daemon, mps_daemons, what_would_fit
 
+WRITTEN = re.compile(r"(.+)-[0-9a-f]{8}")
+"""The value of the taint: a mode with its settings, and what changes with each way to partition a GPU."""
 ALONE = "This cluster has nothing of stack {stack}. Pass another --context, or run `pulumi up --stack {stack}`."
 SWITCH = (
     "The nodes have another mode than the file: a switch did not finish, or the file changed after the last `up`. "
@@ -223,5 +226,5 @@ def _kubectl(fit: Fit, verb: str) -> str:
 def mode_of(node: Object) -> str:
     """The mode in a node's taint: `timeslice-2` of `timeslice-2-1a2b3c4d`; empty if it has no such taint."""
     value = taint(node, MODE_TAINT)
-    config, _, once = value.rpartition("-")
-    return config if config and len(once) == 8 and set(once) <= set("0123456789abcdef") else value
+    written = WRITTEN.fullmatch(value)
+    return written[1] if written else value

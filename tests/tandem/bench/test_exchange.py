@@ -22,7 +22,7 @@ from tandem.bench.measuring import _errors, _Measuring
 from tandem.bench.prompts import moments
 from tandem.bench.run import Bench, Case, Measured
 from tandem.bench.stream import Exchange
-from tandem.bench_results.result import Load, Row
+from tandem.bench_results.result import Load, Row, ServerTimes
 from tandem.bench_results.summary import summary
 from tests.command import Printed
 from tests.tandem import results
@@ -66,6 +66,17 @@ def test_a_line_gets_the_time_of_its_last_byte() -> None:
 def test_empty_pieces_are_not_arrivals_but_thoughts_are() -> None:
     row = answered('{"response": ""}\n', '{"thinking": "hm"}\n', '\n{"response": "a", "done": true}')
     assert (row.arrivals_us, row.error) == ([2, 3], None)
+
+
+def test_the_last_line_has_the_servers_figures_and_what_it_lacks_is_zero() -> None:
+    """Fields: ollama v0.32.15, api/types.go, GenerateResponse and Metrics."""
+    figures = {"eval_count": 2, "prompt_eval_count": 3, "total_duration": 5, "load_duration": 7}
+    figures |= {"prompt_eval_duration": 11, "eval_duration": 13}
+    row = answered('{"response": "a"}\n', json.dumps({"done": True, "done_reason": "stop", **figures}))
+    assert (row.tokens, row.prompt_tokens, row.done_reason) == (2, 3, "stop")
+    assert row.server == ServerTimes(total_ns=5, load_ns=7, prompt_eval_ns=11, eval_ns=13)
+    bare = answered('{"response": "a", "done": true}')
+    assert (bare.tokens, bare.prompt_tokens, bare.done_reason, bare.server) == (0, 0, "", results.NO_TIMES)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +175,23 @@ def test_requests_come_when_they_are_due_and_times_are_from_the_start_of_the_run
     assert all(0 <= row.sent_us - (row.scheduled_us or 0) <= 20_000 for row in counted)
     assert [row.arrivals_us for row in counted] == [[10_000]] * 3
     assert measured.seconds == pytest.approx(now / 1e9 - 5)
+
+
+def test_each_model_gets_its_warm_up_one_request_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, bool]] = []
+    prompts: set[str] = set()
+
+    async def exchange(_: stream.Sender, body: Any, into: Exchange) -> None:
+        sent.append((into.endpoint, into.counted))
+        prompts.add(body["prompt"])
+
+    async def warm_up() -> None:
+        both = Bench([server("a", "tiny:1b"), server("b", "tiny:1b")], load(warmup=2), "salt")
+        await both.warm_up(Case(1, ("a", "b"), 8, "closed", 4.0))
+
+    monkeypatch.setattr(stream.Sender, "exchange", exchange)
+    asyncio.run(warm_up())
+    assert (sent, len(prompts)) == ([("a", False)] * 2 + [("b", False)] * 2, 4)
 
 
 def test_a_request_that_takes_too_long_is_an_error() -> None:
@@ -269,7 +297,7 @@ def test_json_names_the_files_that_were_written_and_what_went_wrong(tmp_path: Pa
     share = tmp_path / "r.share.json"
     for path, text in ((files["a"], "{}"), (files["b"], ""), (share, "{}")):
         path.write_text(text)
-    every = {"exported": [str(files["a"])], "share": str(share), "error": "full disk"}
+    every: dict[str, Any] = {"exported": [str(files["a"])], "share": str(share), "error": "full disk"}
     nothing: dict[str, Any] = {}
     for exported, shared, extra in ((files, share, every), ({}, None, nothing)):
         measuring = _Measuring(argparse.Namespace(json=True), tmp_path / "r.json", exported, shared, slow, [])

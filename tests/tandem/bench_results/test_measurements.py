@@ -144,30 +144,19 @@ def test_a_comparison_has_it_in_its_own_mode_only(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "command",
-    [("choose", "llama2:7b", "mistral:7b", "--context", "2048"), ("modes", "timeslice", "--type", "g4dn.xlarge")],
-)
-def test_choose_and_modes_take_it_where_they_try_the_same(command: tuple[str, ...], tmp_path: Path) -> None:
-    assert call(*command, "--measured", measured(tmp_path / "r.json")).stderr == ""
-    elsewhere = (
-        (command[0], "--capacity", "spot", "llama3.2:1b")
-        if command[0] == "choose"
-        else ("modes", "--type", "g6.xlarge")
-    )
-    assert "warning: r.json replaces no forecast here: it measured llama2:7b and mistral:7b on t4, timeslice" in (
-        call(*elsewhere, "--measured", measured(tmp_path / "r.json")).stderr
-    )
-
-
-def test_choose_marks_the_rows_that_were_measured(tmp_path: Path) -> None:
-    command = ("choose", "llama2:7b", "mistral:7b", "--context", "2048", "--capacity", "spot")
-    lines = call(*command, "--measured", measured(tmp_path / "r.json")).stdout.splitlines()
+def test_choose_and_modes_take_it_where_they_try_the_same(tmp_path: Path) -> None:
+    file = measured(tmp_path / "r.json")
+    chosen = call("choose", "llama2:7b", "mistral:7b", "--context", "2048", "--capacity", "spot", "--measured", file)
+    assert (chosen.stderr, call("modes", "timeslice", "--type", "g4dn.xlarge", "--measured", file).stderr) == ("", "")
+    lines = chosen.stdout.splitlines()
     marked = [line for line in lines if line.endswith("*")]
     assert marked
     assert all("g4dn" in line and "timeslice" in line for line in marked)
     assert [line for line in lines if "g4dn.xlarge   timeslice" in line] == marked[:1]
     assert "* a speed in this row is measured" in lines
+    unused = "warning: r.json replaces no forecast here: it measured llama2:7b and mistral:7b on t4, timeslice"
+    for elsewhere in (("choose", "--capacity", "spot", "llama3.2:1b"), ("modes", "--type", "g6.xlarge")):
+        assert unused in call(*elsewhere, "--measured", file).stderr
 
 
 @pytest.mark.parametrize(

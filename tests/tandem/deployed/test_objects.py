@@ -1,5 +1,7 @@
 """What tandem reads from the objects of a cluster."""
 
+from typing import Any
+
 import pytest
 
 from tandem.deployed.objects import allocatable, pod_of, restarts, state
@@ -23,7 +25,11 @@ def test_what_kubelet_has_not_reported_yet_is_nothing() -> None:
 
 
 def test_an_init_container_that_has_ended_or_runs_is_not_the_reason_of_a_wait() -> None:
-    states = ({"terminated": {"exitCode": 0}}, {"running": {}}, {"waiting": {"reason": "PodInitializing"}})
+    states: list[dict[str, Any]] = [
+        {"terminated": {"exitCode": 0}},
+        {"running": {}},
+        {"waiting": {"reason": "PodInitializing"}},
+    ]
     ended = [{"restartCount": 2, "state": each} for each in states]
     waits = {"metadata": {"name": "a"}, "status": {"phase": "Pending", "initContainerStatuses": ended}}
     assert state(waits) == "Pending"

@@ -1,14 +1,17 @@
 """What the doctor makes of AWS's answers, and its requests for each check, word for word: moto accepts wrong ones."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from sharing.stack.cluster import ClusterSettings
 from sharing.stack.existing import ExistingVpc
 from sharing.stack.park import ParkSettings
-from tandem.aws import quota
+from tandem.aws import quota, session
+from tandem.doctor import registries
 from tandem.doctor.case import Case
 from tandem.doctor.checks import checks_for
 from tests.conftest import Golden
@@ -119,3 +122,58 @@ def test_a_quota_stops_up_only_if_it_is_too_low_for_the_first_nodes(
     assert unknown == "aws service-quotas list-service-quotas --service-code ec2 --region us-east-1"
     monkeypatch.setattr(quota, "quota_checks", lambda *_: made[:1])
     assert summary("quotas", case("timeslice")) == [("ok", "1 quotas are enough")]
+
+
+@pytest.mark.parametrize(
+    ("code", "is_valid_at_home", "region", "is_closed"),
+    [
+        ("InvalidClientTokenId", True, "af-south-1", True),
+        ("OptInRequired", True, "af-south-1", True),
+        ("InvalidClientTokenId", False, "af-south-1", False),
+        ("InvalidClientTokenId", True, "us-east-1", False),
+        ("Throttling", True, "af-south-1", False),
+    ],
+)
+def test_credentials_that_only_one_region_refuses_are_valid(
+    code: str, is_valid_at_home: bool, region: str, is_closed: bool, case: Cases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AWS account management guide, Enable or disable AWS Regions in your account."""
+
+    def refuse(error: str) -> None:
+        refused = session.AccountError("no access")
+        refused.__cause__ = ClientError({"Error": {"Code": error}}, "GetCallerIdentity")
+        raise refused
+
+    tried: list[Any] = []
+
+    def connect(home: str, profile: str | None) -> None:
+        tried.append((home, profile))
+        if not is_valid_at_home:
+            refuse("InvalidClientTokenId")
+
+    monkeypatch.setattr(Case, "identity", SimpleNamespace(connect=lambda _: refuse(code)))
+    monkeypatch.setattr(session, "connect", connect)
+    access = case(region=region, profile="p").access
+    assert (access.account, access.region_closed) == (None, is_closed)
+    assert tried in ([("us-east-1", "p")], [])
+
+
+HELM = "helm/registry/config.json"
+
+
+@pytest.mark.parametrize(
+    ("variables", "system", "file"),
+    [
+        ("PULUMI_K8S_HELM_REGISTRY_CONFIG_PATH=p HELM_REGISTRY_CONFIG=h HELM_CONFIG_HOME=c", "Linux", "p"),
+        ("HELM_REGISTRY_CONFIG=h HELM_CONFIG_HOME=c XDG_CONFIG_HOME=x", "Linux", "h"),
+        ("HELM_CONFIG_HOME=c XDG_CONFIG_HOME=x", "Linux", "c/registry/config.json"),
+        ("XDG_CONFIG_HOME=x", "Linux", f"x/{HELM}"),
+        ("HOME=/home/me", "Linux", f"/home/me/.config/{HELM}"),
+        ("HOME=/Users/me", "Darwin", f"/Users/me/Library/Preferences/{HELM}"),
+    ],
+)
+def test_logins_are_where_helm_looks(variables: str, system: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pulumi-kubernetes provider.go; helm pkg/helmpath/lazypath_unix.go and lazypath_darwin.go."""
+    monkeypatch.setattr("os.environ", dict(pair.split("=") for pair in variables.split()))
+    monkeypatch.setattr("platform.system", lambda: system)
+    assert registries._helm_file() == Path(file)

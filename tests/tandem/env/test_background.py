@@ -59,6 +59,12 @@ def test_a_process_that_does_not_end_is_killed_and_then_named(monkeypatch: pytes
     assert 10 <= clock.now <= 30
 
 
+def test_an_unknown_model_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "Place", lambda _: pytest.fail("it starts a process"))
+    with pytest.raises(CallError, match="nosuch"):
+        background.start(argparse.Namespace(stack=str(FILE), model="nosuch", kubeconfig=None, context=None))
+
+
 class Started:
     """A process that has printed this line; it ends with this code, or is left alone."""
 

@@ -2,14 +2,19 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tandem.deployed import connection, patience
 from tandem.terminal import progress
-from tests.command import Printed
+from tandem.verify import verify
+from tests.command import Printed, call
 from tests.tandem.deployed.fake_kubernetes import FakeKubernetes
 from tests.tandem.seen import ROOT
+from tests.tandem.shown import VERDICTS
 
 
 @pytest.mark.slow
@@ -31,3 +36,33 @@ def test_progress_without_a_terminal_prints_each_message_once(capsys: Printed) -
     with progress(quiet=True) as tell:
         tell("three")
     assert capsys.readouterr().err == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds", "overfill", "verdict", "code"),
+    [
+        ((), 0, False, VERDICTS[1], 0),
+        # Half an hour by the reference of the command line.
+        (("--wait",), 1800, False, VERDICTS[2], 1),
+        (("--wait", "9", "--overfill"), 9, True, VERDICTS[1], 0),
+    ],
+)
+def test_the_options_decide_what_is_checked_and_for_how_long(
+    options: tuple[str, ...], seconds: float, overfill: bool, verdict: Any, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+
+    def wait(seconds: float, *, tell: Any) -> None:
+        given.update(seconds=seconds)
+        tell("Checking")
+
+    def look(connected: Any, *, patience: Any, overfill: bool) -> Any:
+        given.update(overfill=overfill)
+        return verdict
+
+    monkeypatch.setattr(patience, "Patience", wait)
+    monkeypatch.setattr(connection, "reached", lambda *_: nullcontext())
+    monkeypatch.setattr(verify, "verify", look)
+    ended = call("verify", "timeslice", *options)
+    assert (given, ended.returncode) == ({"seconds": seconds, "overfill": overfill}, code)
+    assert ended.stderr.startswith("Checking\n")

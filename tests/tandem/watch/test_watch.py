@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from tandem.deployed import connection
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.watch import screen, watch
 from tandem.watch.watch import Look, looks, lost, with_events
+from tests.command import call
 from tests.tandem.deployed.pretended import Cluster, connected, reaching, well
 from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
 from tests.tandem.seen import NODE, facts, pending, pod, restarting, under_mps
@@ -136,6 +138,24 @@ def test_a_cluster_that_is_unavailable_at_first_ends_it(llama: FakeOllama, mistr
 
 MODEL = model("llama2-7b")
 LOOK = Look(at=NOON, stack="timeslice", models=(MODEL,), gpus=(), trouble=())
+
+
+def test_the_options_decide_what_is_looked_at_and_how_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every two seconds by the reference of the command line."""
+    given: list[dict[str, Any]] = []
+
+    def look(connected: Any, **how: Any) -> Iterator[Look]:
+        given.append(how)
+        yield LOOK
+
+    monkeypatch.setattr(connection, "reached", lambda *_: nullcontext())
+    monkeypatch.setattr(watch, "looks", look)
+    assert call("watch", "timeslice").stdout.startswith("timeslice at ")
+    assert call("watch", "timeslice", "--once", "--probe", "--interval", "7", "--json").json["stack"] == "timeslice"
+    assert given == [
+        {"probe": False, "interval": 2, "once": False},
+        {"probe": True, "interval": 7, "once": True},
+    ]
 
 
 def test_of_a_lost_cluster_only_names_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
