@@ -3,7 +3,7 @@
 import fcntl
 import os
 import stat
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -35,15 +35,14 @@ def lock(path: Path, *, wait: bool = False, mode: int = 0o666) -> BinaryIO:
     while True:
         # Not through a link: in a shared folder it may lead to any of your files.
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, mode), "r+b")
-        try:
+        with ExitStack() as unused:
+            unused.callback(file.close)
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            # Otherwise the previous holder deleted or renamed the file after it was opened here.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), path.lstat()):
+                    unused.pop_all()
                     return file
-        except BaseException:
-            file.close()
-            raise
-        file.close()  # The previous holder deleted or renamed the file after it was opened here.
 
 
 def write_whole(path: Path, content: str, *, mode: int = 0o666, replaces: bytes | None = None) -> None:

@@ -40,7 +40,7 @@ def _slices(strategy: Strategy) -> Callable[[tuple[ServedModel, ...], InstanceTy
     """One slice per model on the fewest nodes, from the layout with the most slices; else the smallest slices."""
 
     def partition(models: tuple[ServedModel, ...], instance: InstanceType) -> list[Sharing]:
-        fewest = (slices_for(models, instance, strategy, nodes) for nodes in range(1, len(models) + 1))
+        fewest = (slices_for(models, instance, strategy, nodes) for nodes, _ in enumerate(models, 1))
         return [next(filter(None, fewest), Mig(strategy=strategy))]
 
     return partition

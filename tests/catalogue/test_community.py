@@ -72,6 +72,18 @@ def test_the_files_of_the_folder_are_right() -> None:
             "models.0.mode: Input should be 'exclusive', 'timeslice', 'mps', 'mps-per-model' or 'mig'",
         ),
         ("schema_version", 2, "schema_version: Input should be 1"),
+        # What could name a person or a machine.
+        *(
+            (path, value, f"{path.replace('/', '.')}: String should match pattern")
+            for path, value in (
+                *(("date", "on 2026-11-26"), ("driver", "580 of build-7"), ("engine", "ollama of build-7")),
+                *(
+                    ("models/0/digest", "build-7"),
+                    ("models/0/quantization", "Q4_0 of me"),
+                    ("models/0/profile", "Build-7"),
+                ),
+            )
+        ),
         ("models", [], "models: List should have at least 1 item"),
         ("models/0/figures", [], "models.0.figures: List should have at least 1 item"),
         ("machine", "build-7", "machine: Extra inputs are not permitted"),

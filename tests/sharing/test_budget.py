@@ -101,6 +101,8 @@ def test_a_limit_per_hour_below_the_parked_cost_is_one_error() -> None:
         [problem] = of_budget(setup(park=NIGHTS, max_usd_per_hour=limit))
         assert problem.rule.startswith("is less than the stack costs: $0.4293 per hour")
     assert of_budget(setup(park=NIGHTS, max_usd_per_hour=0.86)) == []
+    [problem] = of_budget(setup(max_usd_per_hour=cost(setup()).usd_per_hour))
+    assert problem.rule.startswith("is less than the stack costs while its nodes are replaced: up to $0.8563")
 
 
 @pytest.mark.parametrize("limit", [0, -3])

@@ -74,7 +74,7 @@ def test_a_file_that_another_process_changed_meanwhile_is_not_overwritten(tmp_pa
     assert path.read_text() == "new"
 
 
-def test_a_failed_write_is_reported_also_if_the_partial_file_is_gone(
+def test_a_failed_write_is_reported_also_without_the_partial_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose(*_: object) -> None:

@@ -146,6 +146,13 @@ def test_each_number_of_nodes_is_tried_once_with_the_fewest_shares(
     assert [sharing.replicas for sharing in tried][: len(replicas)] == replicas
 
 
+def test_slices_are_those_of_the_fewest_nodes() -> None:
+    """One slice of 96 GB on each of two nodes holds two models of 60,000 MiB; both smaller ones fit one node."""
+    large, small = ((weighing(mib, on="g7e.2xlarge"),) * 2 for mib in (60_000, 30_000))
+    found = [WAYS["mig-single"](models, instance("g7e.2xlarge"))[0] for models in (large, small)]
+    assert [sharing.cut(instance("g7e.2xlarge").gpu) for sharing in found] == ["1x4g.96gb", "2x2g.48gb"]
+
+
 @pytest.mark.parametrize(
     ("type", "models", "strategy", "layout"),
     [

@@ -173,4 +173,7 @@ def test_a_long_path_and_a_long_value_are_shown_in_part() -> None:
 
 def test_a_problem_for_programs_has_no_wording() -> None:
     fields = {"path": "models", "found": "1", "rule": "must be 2", "fix": "Write 2.", "judged": True, "place": None}
-    assert Problem("models", "1", "must be 2", "Write 2.", LIMIT).as_json() == fields
+    problem = Problem("models", "1", "must be 2", "Write 2.", LIMIT)
+    assert problem.as_json() == fields
+    nowhere = {"file": "", "line": 0, "column": 0, "origin": "default"}
+    assert replace(problem, place=Place(origin="default")).as_json() == {**fields, "place": nowhere}

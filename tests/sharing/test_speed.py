@@ -120,7 +120,7 @@ def test_a_fractional_gpu_has_its_part_of_the_speed() -> None:
 def test_an_encoder_reads_no_cache() -> None:
     assert bytes_read(served("nomic-embed-text:latest"), 512) == 0
     # gemma3n:e4b: 20 layers of 35 have a cache, 16 of them a window of 512 tokens, and the other 15 read theirs with
-    # windows as often: 28 windows in all. Keys and values of 2 heads with 256 values, in 16 bits.
+    # windows as often: 28 windows in total. Keys and values of 2 heads with 256 values, in 16 bits.
     assert bytes_read(served("gemma3n:e4b"), 1000) == (7 * 1000 + 28 * 512) * 2 * 2 * 256 * 2
     # Keys and values of 32 layers with 4,096 values each, in 16 bits.
     assert bytes_read(served("llama2:7b"), 100) == 100 * 32 * 2 * 4096 * 2

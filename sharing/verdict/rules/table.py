@@ -106,7 +106,7 @@ def _share_has_limits(config: StackConfig) -> Iterator[Problem]:
     for served in config.models:
         pool = pools.get(served.pool)
         if served.share is not None and pool and not pool.sharing.needs_node_daemon:
-            clients = min(max(pool.sharing.replicas or 0, DEFAULT_REPLICAS), MPS_MOST_REPLICAS)
+            clients = min(max(pool.sharing.replicas or DEFAULT_REPLICAS, DEFAULT_REPLICAS), MPS_MOST_REPLICAS)
             settings = f"{pool.own_sharing_path}: {written(Mps(replicas=clients, limits=PER_MODEL))}"
             sharing = f"{pool.sharing_path} has `mode: {pool.sharing.mode}`"
             if pool.sharing.needs_mps:
