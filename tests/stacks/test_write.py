@@ -18,10 +18,9 @@ def values(text: str) -> dict[str, Any]:
     return config
 
 
-@pytest.mark.parametrize("every_key", [False, True])
 @pytest.mark.parametrize("text", [*(path.read_text(encoding="utf-8") for path in FILES), several_pools()])
-def test_a_rewritten_stack_file_means_the_same(text: str, every_key: bool) -> None:
-    again = stack_file(values(text), ["head"], every_key=every_key)
+def test_a_rewritten_stack_file_means_the_same(text: str) -> None:
+    again = stack_file(values(text), ["head"])
     assert again.startswith("# head\nconfig:\n  # ")
     assert values(again) == values(text)
 
