@@ -22,7 +22,26 @@ def values(text: str) -> dict[str, Any]:
 def test_a_rewritten_stack_file_means_the_same(text: str) -> None:
     again = stack_file(values(text), ["head"])
     assert again.startswith("# head\nconfig:\n  # ")
+    assert [line for line in again.splitlines() if line.lstrip().startswith("#") and len(line) > 110] == []
     assert values(again) == values(text)
+
+
+def test_sections_and_the_first_item_of_a_list_have_a_line_for_each_key() -> None:
+    models = [{"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b"}]
+    lines = stack_file({"tandem:models": models, "tandem:sharing": {"mode": "mps", "replicas": 2}}, []).split("\n")
+    assert [line for line in lines if not line.lstrip().startswith("#")] == [
+        "config:",
+        "",
+        "  tandem:sharing:",
+        "    mode: mps",
+        "    replicas: 2",
+        "",
+        "  tandem:models:",
+        '    - name: "llama2:7b"',
+        "      context: 2048",
+        '    - {name: "mistral:7b"}',
+        "",
+    ]
 
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Zl", "Zp")), min_size=1)
