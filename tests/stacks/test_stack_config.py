@@ -214,7 +214,7 @@ LONGEST = "a" * 20
 
 def test_each_of_several_pools_has_its_own_nodes_and_its_own_or_the_stacks_sharing() -> None:
     own = {"instance-types": ["g6.xlarge"], "capacity": "on-demand", "sharing": {"mode": "exclusive"}}
-    pools = [{"name": LONGEST, **own}, {"name": "rest", "desired": 2, "max": 3}]
+    pools = [{"name": LONGEST, **own}, {"name": "rest", "min": 2, "desired": 2, "max": 3}]
     setup = config(**{"gpu-nodes": pools, "models": [{"name": "llama2:7b", "pool": "rest"}]})
     assert [(pool.name, pool.capacity, pool.desired, pool.max, pool.instance_types) for pool in setup.pools] == [
         (LONGEST, "on-demand", 1, 1, ["g6.xlarge"]),
