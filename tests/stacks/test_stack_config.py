@@ -253,6 +253,14 @@ def test_clients_in_kube_system_or_beside_the_models_are_warnings() -> None:
     assert own.endswith("Remove it.")
 
 
+def test_what_nobody_can_judge_and_many_tags_stop_no_stack() -> None:
+    tags = {f"key-{number}": "v" for number in range(40)}
+    sections = {**LEAST, "tags": tags, "gpu-nodes": {"check-offers": False}}
+    found = judge(Source(sections, {"aws:region": "us-east-9"}), "Pulumi.test.yaml", today=TODAY)
+    assert found.problems == ()
+    assert {"aws:region", "tags"} <= {warning.path for warning in found.warnings}
+
+
 @pytest.mark.parametrize("provisioner", ["node-group", "karpenter"])
 def test_the_schedule_owns_min_and_desired_and_a_running_pool_has_its_maximum(provisioner: str) -> None:
     park = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}

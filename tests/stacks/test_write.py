@@ -57,6 +57,10 @@ def test_a_number_is_written_without_the_noise_of_its_last_bits() -> None:
     assert [as_yaml(number) for number in (0.1 + 0.2, 3.0, 0.5)] == ["0.3", "3", "0.5"]
 
 
+def test_letters_stay_readable() -> None:
+    assert as_yaml("für alle") == '"für alle"'
+
+
 def test_a_note_replaces_the_description_of_its_key_alone() -> None:
     given = {"tandem:gpu-nodes": {"instance-types": ["g4dn.xlarge"], "max": 1}}
     plain = stack_file(given, []).splitlines()
