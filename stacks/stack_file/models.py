@@ -82,8 +82,8 @@ def _new_form(model: Mapping[str, Any]) -> str:
     return f"In place of these keys, {by_hand}; or {by_command}."
 
 
-def _as_description(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The file that says the same; empty if the keys cannot be read or are not enough."""
+def _as_description(model: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The file that says the same; None if the keys cannot be read or are not enough."""
     from stacks.model_files.description import SCHEMA_VERSION, Description
 
     shape = {key.replace("-", "_"): model[key] for key in OLD_KEYS if key in model}
@@ -92,7 +92,7 @@ def _as_description(model: Mapping[str, Any]) -> dict[str, Any]:
         content = {"schema_version": SCHEMA_VERSION, "model": shape}
         return Description.model_validate(content).as_dict()
     except (KeyError, TypeError, ValueError, OverflowError):
-        return {}
+        return None
 
 
 def judge_batch(served: ServedModel) -> Iterator[Problem]:

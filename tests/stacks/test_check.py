@@ -154,6 +154,8 @@ OF_PROGRAMS = {each.name for each in fields(OllamaModel)} - {*ServedModel.model_
         (OllamaModel("llama2:7b", kv_type="q8_0", slots=2), {"name": "llama2:7b", "kv-type": "q8_0", "slots": 2}),
         (OllamaModel("llama2:7b", context=2048, packed=True), {"name": "llama2:7b", "context": 2048}),
         (OllamaModel("llama2:7b", id="one"), {"name": "llama2:7b", "id": "one"}),
+        # It supports less than the default context.
+        (OllamaModel("nomic-embed-text"), {"name": "nomic-embed-text:latest"}),
     ],
 )
 def test_a_model_of_ollama_pair_is_that_of_a_stack_file(argument: Any, setting: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ config:
   tandem:cluster: &same {nat: nnone}
   models: []
   tandem:budget: {max-usd-per-hour: x, max-usd-per-month: []}
+  tandem:models-clients: {labels: {a: long, a.b: 5}}
 other: 1
 """
 PLACES = {
@@ -41,7 +42,8 @@ PLACES = {
     "models": (13, 3),
     "budget.max-usd-per-hour": (14, 37),
     "budget.max-usd-per-month": (14, 59),
-    "other": (15, 1),
+    "models-clients.labels.a.b": (15, 50),
+    "other": (16, 1),
 }
 """Counted by hand: the position of the value, or of the key if the key itself is wrong."""
 GOOD = {
@@ -60,7 +62,7 @@ def test_every_error_of_a_file_has_the_line_and_column_of_its_value(tmp_path: Pa
     # It is missing, and belongs to no section of the file.
     assert found["aws:region"] is None
     first, *shown = call("plan", str(file)).stdout.splitlines()
-    assert first == "error: Pulumi.wrong.yaml has 12 errors"
+    assert first == "error: Pulumi.wrong.yaml has 13 errors"
     replicas = "  Pulumi.wrong.yaml:5:15  sharing.replicas: must be at least 2, not 1."
     assert len([line for line in shown if line.startswith(replicas)]) == 1
 

@@ -214,7 +214,7 @@ LONGEST = "a" * 20
 
 def test_each_of_several_pools_has_its_own_nodes_and_its_own_or_the_stacks_sharing() -> None:
     own = {"instance-types": ["g6.xlarge"], "capacity": "on-demand", "sharing": {"mode": "exclusive"}}
-    pools = [{"name": LONGEST, **own}, {"name": "rest", "desired": 2, "max": 3}]
+    pools = [{"name": LONGEST, **own}, {"name": "rest", "min": 2, "desired": 2, "max": 3}]
     setup = config(**{"gpu-nodes": pools, "models": [{"name": "llama2:7b", "pool": "rest"}]})
     assert [(pool.name, pool.capacity, pool.desired, pool.max, pool.instance_types) for pool in setup.pools] == [
         (LONGEST, "on-demand", 1, 1, ["g6.xlarge"]),
@@ -251,6 +251,14 @@ def test_clients_in_kube_system_or_beside_the_models_are_warnings() -> None:
     assert "`hostNetwork` on every node; these use the node's address" in host
     assert own.startswith("models-clients.namespaces[2]: ")
     assert own.endswith("Remove it.")
+
+
+def test_what_nobody_can_judge_and_many_tags_stop_no_stack() -> None:
+    tags = {f"key-{number}": "v" for number in range(40)}
+    sections = {**LEAST, "tags": tags, "gpu-nodes": {"check-offers": False}}
+    found = judge(Source(sections, {"aws:region": "us-east-9"}), "Pulumi.test.yaml", today=TODAY)
+    assert found.problems == ()
+    assert {"aws:region", "tags"} <= {warning.path for warning in found.warnings}
 
 
 @pytest.mark.parametrize("provisioner", ["node-group", "karpenter"])

@@ -56,7 +56,7 @@ def test_a_model_is_looked_up_once_and_found_offline_afterwards(
     [kept] = cache.home().iterdir()
     assert kept == cache.place_of(NAME)
     assert json.loads(kept.read_text())["digest"] == digest
-    assert kept.stat().st_mode & 0o77 == 0
+    assert kept.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_name_without_defaults_is_kept_once(registry: Registry, gguf: Path) -> None:
