@@ -25,7 +25,7 @@ Given: TypeAlias = A | Mapping[str, Any] | None
 Options: TypeAlias = pulumi.ResourceOptions | None
 NAMES = {bool: "True or False", int: "a whole number", float: "a number", str: "text", NoneType: "None"}
 _BY_NAME: set[type] = {Model}
-"""The dataclasses whose constructor checks names: those that `accept_dictionaries` has changed, and `Model`."""
+"""The dataclasses whose constructor checks names: those that `check_arguments` has changed, and `Model`."""
 
 
 def read_arguments(kind: type[A], given: Given[A], named: Mapping[str, Any]) -> A:
@@ -42,13 +42,24 @@ def read_arguments(kind: type[A], given: Given[A], named: Mapping[str, Any]) -> 
     return _build(kind, given) if isinstance(given, Mapping) else given
 
 
-def accept_dictionaries(kind: type[A]) -> type[A]:
+def check_arguments(kind: type[A]) -> type[A]:
     """Lets the constructor of a dataclass take a dictionary for each nested argument, and raise `ValueError` with one
-    sentence for a wrong name.
+    sentence for a wrong name or type.
+
+    An `Output` is only known later, so Pulumi checks it.
     """
     hints = {field.name: field.type for field in fields(kind)}  # type: ignore[arg-type]  # it is a dataclass
     _BY_NAME.add(kind)
-    return name_arguments(kind, lambda name, value: _convert(value, hints[name], f"{kind.__name__}.{name}"))
+
+    def read(name: str, value: Any) -> Any:
+        place, hint = f"{kind.__name__}.{name}", hints[name]
+        value = _convert(value, hint, place)
+        _check_type(place, value, hint)
+        if name == "cluster_name":
+            check_form(place, value, ClusterName)
+        return value
+
+    return name_arguments(kind, read)
 
 
 def _convert(value: Any, hint: Any, place: str) -> Any:
@@ -68,24 +79,13 @@ def _convert(value: Any, hint: Any, place: str) -> Any:
     return _convert(value, lists[0], place) if len(lists) == 1 else value
 
 
-def check_arguments(args: Any, *, tagged: Collection[str] = ()) -> None:
-    """Raises `ValueError` for a plain value that does not match its field's type, and for tags that AWS refuses.
-
-    An `Output` is only known later, so Pulumi checks it. `tagged` are the keys that the resource with the most tags
-    gets besides those of the field `tags`.
+def check_tags(args: Any, own: Collection[str] = ()) -> None:
+    """Raises `ValueError` for tags that AWS refuses. `own` are the keys that the resource with the most tags gets
+    besides them.
     """
-    for field in fields(args):
-        value, hint = getattr(args, field.name), field.type
-        if not _fits(value, hint):
-            place, value, hint = _locate(f"{type(args).__name__}.{field.name}", value, hint)
-            found = re.sub(r"<(?:\w+\.)*(\w+) object at 0x\w+>", r"\1", repr(value))
-            raise ValueError(f"{place} must be {_describe(hint)}, not {found}. {_fix(value, hint)}")
-    if hasattr(args, "cluster_name"):
-        check_forms(args, cluster_name=ClusterName)
-    tags: Mapping[str, str] = getattr(args, "tags", {})
-    own = STACK if isinstance(tags, StackTags) else ()
-    given = {key: value for key, value in tags.items() if key not in own}
-    for problem in judge_tags({"tags": given}, {*own, *tagged}):
+    of_stack = STACK if isinstance(args.tags, StackTags) else ()
+    given = {key: value for key, value in args.tags.items() if key not in of_stack}
+    for problem in judge_tags({"tags": given}, {*of_stack, *own}):
         raise ValueError(f"{type(args).__name__}.{problem.message}")
 
 
@@ -106,15 +106,20 @@ def check_filled(args: Any, name: str) -> None:
         raise ValueError(f"{type(args).__name__}.{name} is empty. Pass at least one.")
 
 
-def check_forms(args: Any, **forms: Any) -> None:
-    """Raises `ValueError` for plain text that a stack file refuses, e.g. `check_forms(args, id=VpcId)`."""
-    for name, form in forms.items():
-        value, (_, validator, fix) = getattr(args, name), get_args(form)
-        try:
-            validator.func(value) if isinstance(value, str) else None
-        except WrongFormError as error:
-            message = f"{type(args).__name__}.{name} {error}, not {value!r}. {fix.text.replace('Write', 'Pass')}"
-            raise ValueError(message) from None
+def check_form(place: str, value: Any, form: Any) -> None:
+    """Raises `ValueError` for plain text that a stack file refuses."""
+    _, validator, fix = get_args(form)
+    try:
+        validator.func(value) if isinstance(value, str) else None
+    except WrongFormError as error:
+        raise ValueError(f"{place} {error}, not {value!r}. {fix.text.replace('Write', 'Pass')}") from None
+
+
+def _check_type(place: str, value: Any, hint: Any) -> None:
+    if not _fits(value, hint):
+        place, value, hint = _locate(place, value, hint)
+        found = re.sub(r"<(?:\w+\.)*(\w+) object at 0x\w+>", r"\1", repr(value))
+        raise ValueError(f"{place} must be {_describe(hint)}, not {found}. {_fix(value, hint)}")
 
 
 def _locate(place: str, value: Any, hint: Any) -> tuple[str, Any, Any]:

@@ -7,14 +7,14 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
+from components.arguments import Given, Options, check_arguments, check_tags, read_arguments
 from sharing.names import TOKEN
 from sharing.section import is_email
 from sharing.stack.budget import LEAST_USD, MOST_EMAILS, AlertPeriod
 from sharing.verdict.features.cost_alert import FIRST_PERCENT
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class CostAlertArgs:
     """Inputs of CostAlert.
@@ -37,7 +37,7 @@ class CostAlertArgs:
     """Tags on the budget."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
+        check_tags(self)
         if not self.max_usd >= LEAST_USD:
             raise ValueError(
                 f"CostAlertArgs.max_usd is {self.max_usd}, but the minimum is {LEAST_USD}. Pass {LEAST_USD} or more."

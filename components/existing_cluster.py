@@ -9,7 +9,7 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
+from components.arguments import Given, Options, check_arguments, read_arguments
 from components.gpu_cluster.zones import ask, zones_of_pool
 from sharing.existing.vpc import MORE_SUBNETS
 from sharing.names import TOKEN
@@ -19,7 +19,7 @@ PATH = "cluster.existing"
 """Section of a stack file with the same settings."""
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class ExistingClusterArgs:
     """Inputs of ExistingCluster.
@@ -37,9 +37,6 @@ class ExistingClusterArgs:
     """AWS CLI profile that the kubeconfig uses. Pass the AWS provider's profile."""
     role_arn: str | None = None
     """ARN of the IAM role that the kubeconfig assumes. Pass the AWS provider's role."""
-
-    def __post_init__(self) -> None:
-        check_arguments(self)
 
 
 class ExistingCluster(pulumi.ComponentResource):

@@ -20,7 +20,7 @@ from typing import Any, cast
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import accept_dictionaries, check_arguments
+from components.arguments import check_arguments
 from sharing.names import (
     GPU_EXPORTER_PORT,
     INTERCEPTOR_ADMIN_PORT,
@@ -50,7 +50,7 @@ Spec = dict[str, Any]
 Peer = dict[str, Any]
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class ModelClients:
     """Pods outside the models' namespace that can send requests to the models, or read their metrics.
@@ -62,9 +62,6 @@ class ModelClients:
     """Names of namespaces, all of whose pods have access."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of pods that have access, in any namespace. A pod must have all of them."""
-
-    def __post_init__(self) -> None:
-        check_arguments(self)
 
 
 def network_policy(

@@ -11,7 +11,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 import pulumi_random as random
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
+from components.arguments import Given, Options, check_arguments, check_least, check_tags, read_arguments
 from components.containers import NOBODY, UNPRIVILEGED, create_namespace, requests, run_as
 from components.disks import claim_volume, ebs_volume
 from components.network_policies import ModelClients, network_policy, to_page
@@ -87,7 +87,7 @@ does not fit its queue of 512 (config.py, RAG_EMBEDDING_BATCH_SIZE and RAG_EMBED
 v0.32.15 envconfig/config.go, OLLAMA_MAX_QUEUE)."""
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class OpenWebUIArgs:
     """Inputs of OpenWebUI.
@@ -124,7 +124,7 @@ class OpenWebUIArgs:
     """AWS tags of the volume."""
 
     def __post_init__(self) -> None:
-        check_arguments(self, tagged=VOLUME)
+        check_tags(self, VOLUME)
         check_least(self, storage_gib=0, chunk_characters=CHUNK_OVERLAP + 1)
         if self.storage_gib > LARGEST_GIB:
             raise ValueError(f"OpenWebUIArgs.storage_gib is {self.storage_gib}. Pass {LARGEST_GIB} or less.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pulumi
 
-from components.arguments import accept_dictionaries, check_arguments, check_least
+from components.arguments import check_arguments, check_least
 from sharing.names import KEDA_NAMESPACE, OLLAMA_PORT, SCALER_PORT
 from sharing.stack.scale_to_zero import ColdRequests
 
@@ -32,7 +32,7 @@ RETRY_SECONDS = 60
 SLEEPING = "The model is starting because of this request. Try again later."
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
     """How a model scales to zero and back, with the component `ScaleToZero`.
@@ -53,7 +53,6 @@ class Scaling:
     """Namespace of the interceptor."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
         check_least(self, idle_minutes=1, longest_wait_minutes=1)
 
 

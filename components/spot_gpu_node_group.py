@@ -10,10 +10,10 @@ import pulumi_aws as aws
 from components.arguments import (
     Given,
     Options,
-    accept_dictionaries,
     check_arguments,
     check_filled,
     check_least,
+    check_tags,
     read_arguments,
 )
 from components.mps_daemon import user_data
@@ -33,7 +33,7 @@ from sharing.stack.pools import NODE_IMAGES_GIB, Capacity, Replacement
 ONE_BY_ONE = aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strategy="MINIMAL")
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class SpotGpuNodeGroupArgs:
     """Inputs of SpotGpuNodeGroup.
@@ -85,7 +85,7 @@ class SpotGpuNodeGroupArgs:
     """Tags on the group, its instances, volumes and network interfaces."""
 
     def __post_init__(self) -> None:
-        check_arguments(self, tagged=NODE)
+        check_tags(self, NODE)
         check_filled(self, "subnet_ids")
         check_least(self, min=0, max=1, volume_gib=NODE_IMAGES_GIB)
         if not self.min <= self.desired <= self.max:

@@ -8,15 +8,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import (
-    Given,
-    Options,
-    accept_dictionaries,
-    check_arguments,
-    check_filled,
-    check_least,
-    read_arguments,
-)
+from components.arguments import Given, Options, check_arguments, check_filled, check_least, read_arguments
 from components.charts import Chart, check_charts, merge_values, release_chart
 from components.containers import create_namespace
 from components.device_plugin_sharing import discovery_chart, operator_chart, plugin_chart
@@ -28,7 +20,7 @@ from sharing.names import TOKEN, plugin_release
 CHARTS = [chart.CHART.name for chart in (plugin_chart, operator_chart, discovery_chart)]
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class PoolSharing:
     """How the GPUs of one pool of nodes are shared.
@@ -58,7 +50,6 @@ class PoolSharing:
     """
 
     def __post_init__(self) -> None:
-        check_arguments(self)
         check_least(self, max_nodes=1)
         gpu = find_gpu(self.gpu)
         if problems := self.sharing.check(gpu):
@@ -83,7 +74,7 @@ class PoolSharing:
         return [PlannedPool(pool=pool, mode_taint=self.mode_taint)]
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class DevicePluginSharingArgs:
     """Inputs of DevicePluginSharing.
@@ -102,7 +93,6 @@ class DevicePluginSharingArgs:
     """Extra Helm values by chart, merged last: `nvidia-device-plugin`, `gpu-operator` or `node-feature-discovery`."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
         check_filled(self, "pools")
         names = [pool.pool for pool in self.pools]
         if len(set(names)) != len(names):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pulumi
 
-from components.arguments import accept_dictionaries, check_arguments, check_forms, check_least
+from components.arguments import check_arguments, check_form, check_least, check_tags
 from sharing import versions
 from sharing.aws.tags import NODE
 from sharing.problems import did_you_mean
@@ -15,7 +15,7 @@ from sharing.stack.network import vpc_network
 from sharing.stack.zones import Demand
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class ExistingVpc:
     """A VPC that exists. GpuCluster creates, changes, tags and deletes nothing of it.
@@ -33,13 +33,12 @@ class ExistingVpc:
     """IDs of security groups of the system nodes, besides the one that EKS creates."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
-        check_forms(self, id=VpcId)
+        check_form("ExistingVpc.id", self.id, VpcId)
         if len(self.subnet_ids) < FEWEST_ZONES:
             raise ValueError("ExistingVpc.subnet_ids must have at least two subnets, in two zones. Pass another one.")
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class GpuClusterArgs:
     """Inputs of GpuCluster.
@@ -98,7 +97,7 @@ class GpuClusterArgs:
     """Tags on every resource that supports tags, including those that controllers create."""
 
     def __post_init__(self) -> None:
-        check_arguments(self, tagged=NODE)
+        check_tags(self, NODE)
         check_least(self, zones=2, system_nodes=1, system_zones=1)
         if self.kubernetes not in versions.AMI_KUBERNETES:
             fix = did_you_mean(self.kubernetes, versions.AMI_KUBERNETES)

@@ -12,10 +12,10 @@ import pulumi_kubernetes as k8s
 from components.arguments import (
     Given,
     Options,
-    accept_dictionaries,
     check_arguments,
     check_filled,
     check_least,
+    check_tags,
     read_arguments,
 )
 from components.charts import merge_values
@@ -46,7 +46,7 @@ EVENTS = {
 """Events that Karpenter handles: source and detail type. Source: cloudformation.yaml of Karpenter v1.14.1."""
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class KarpenterGpuPoolArgs:
     """Inputs of KarpenterGpuPool.
@@ -79,7 +79,7 @@ class KarpenterGpuPoolArgs:
     """Extra values for the controller's Helm chart, merged last."""
 
     def __post_init__(self) -> None:
-        check_arguments(self, tagged=NODE)
+        check_tags(self, NODE)
         check_filled(self, "node_subnet_ids")
         check_filled(self, "pools")
         check_least(self, controller_replicas=1)

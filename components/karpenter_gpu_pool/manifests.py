@@ -9,7 +9,7 @@ from typing import Any
 
 import pulumi
 
-from components.arguments import accept_dictionaries, check_arguments, check_least
+from components.arguments import check_arguments, check_least
 from components.mps_daemon import user_data
 from components.node_group import ROOT_DEVICE
 from components.planned_pools import PlannedPool, plan_pool
@@ -42,7 +42,7 @@ TERMINATION_GRACE_PERIOD = "10m"
 """Maximum time to drain a node. Without it, one pod or volume that cannot be removed would block `destroy` forever."""
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class KarpenterPool:
     """A pool of GPU nodes that Karpenter launches.
@@ -73,7 +73,6 @@ class KarpenterPool:
     """The only zone of the nodes, e.g. that of a model's volume. Defaults to all zones of the subnets."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
         check_least(self, max_nodes=1, volume_gib=NODE_IMAGES_GIB)
         alike(self.instance_types, "KarpenterPool.")
 

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 import pulumi_random as random
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
+from components.arguments import Given, Options, check_arguments, read_arguments
 from components.charts import Chart, check_charts, merge_values, release_chart
 from components.containers import create_namespace
 from components.monitoring import gpu_exporter_chart, grafana_chart, store_chart
@@ -31,7 +31,7 @@ CHARTS = {chart.CHART.name: chart.CHART for chart in (gpu_exporter_chart, store_
 OPERATOR_API = "monitoring.coreos.com/v1"
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class MonitoringArgs:
     """Inputs of Monitoring.
@@ -63,7 +63,6 @@ class MonitoringArgs:
     """Extra Helm values by chart, merged last: `dcgm-exporter`, `victoria-metrics-single` or `grafana`."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
         if self.store == "none" and not self.service_monitors:
             raise ValueError(
                 'MonitoringArgs.store is "none", and service_monitors is False. Pass store="builtin", for example.'

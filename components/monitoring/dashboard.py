@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.arguments import accept_dictionaries, check_arguments
+from components.arguments import check_arguments
 
 WINDOW = "2m"
 """Of rates: eight readings."""
@@ -21,7 +21,7 @@ MIB, RATIO, PERCENT = "mbytes", "percentunit", "percent"
 """Units of Grafana: MiB, 0 to 1, and 0 to 100."""
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class MonitoredPool:
     """A pool of GPU nodes, with numbers of its plan. Raises `ValueError` for a value of the wrong type."""
@@ -34,9 +34,6 @@ class MonitoredPool:
     """Memory of one share in MiB, if the sharing mode enforces it without MIG; None otherwise."""
     models: Sequence[str] = ()
     """Ids of the models that have a pod whenever the pool has a node. An alert expects them."""
-
-    def __post_init__(self) -> None:
-        check_arguments(self)
 
 
 @dataclass(frozen=True)

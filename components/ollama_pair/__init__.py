@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_filled, read_arguments
+from components.arguments import Given, Options, check_arguments, check_filled, check_tags, read_arguments
 from components.charts import merge_values
 from components.containers import create_namespace
 from components.device_plugin_sharing import PoolSharing
@@ -42,7 +42,7 @@ UNCHECKED = (
 )
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class OllamaPairArgs:
     """Inputs of OllamaPair.
@@ -68,7 +68,7 @@ class OllamaPairArgs:
     """Tags on the EBS volumes."""
 
     def __post_init__(self) -> None:
-        check_arguments(self, tagged=VOLUME)
+        check_tags(self, VOLUME)
         check_filled(self, "models")
         ids = [model.served.id for model in self.models]
         if len(set(ids)) != len(ids):

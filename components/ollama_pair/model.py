@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pulumi
 
-from components.arguments import accept_dictionaries, check_arguments, check_least
+from components.arguments import check_arguments, check_least
 from components.scaling import Scaling
 from sharing.fit.own_limits import judge_limit
 from sharing.models.catalogue import KvType, Model, find_model
@@ -17,7 +17,7 @@ from sharing.models.share import Share
 from sharing.verdict.own_program import with_arguments
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True)
 class OllamaModel:
     """One model of the pair, e.g. `OllamaModel("llama2:7b", context=2048)`.
@@ -77,7 +77,6 @@ class OllamaModel:
     """Extra Helm values, merged last."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
         check_least(self, context=1, slots=1, prompt_cache_mib=0)
         model = self.served.model
         if self.cache == "volume" and self.zone is None:

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, read_arguments
+from components.arguments import Given, Options, check_arguments, read_arguments
 from components.charts import Chart, check_charts, merge_values, release_chart
 from components.containers import create_namespace
 from components.network_policies import ModelClients, network_policy, to_interceptor
@@ -25,7 +25,7 @@ from sharing.names import (
 CHARTS = {chart.CHART.name: chart.CHART for chart in (keda_chart, add_on_chart)}
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class ScaleToZeroArgs:
     """Inputs of ScaleToZero.
@@ -45,7 +45,6 @@ class ScaleToZeroArgs:
     """Extra Helm values by chart, merged last: `keda` or `keda-add-ons-http`."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
         if not self.models:
             raise ValueError("ScaleToZeroArgs.models must have at least one id. Pass those of the models.")
         check_charts(self, CHARTS)

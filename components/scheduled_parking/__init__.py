@@ -9,7 +9,7 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components.arguments import Given, Options, accept_dictionaries, check_arguments, check_least, read_arguments
+from components.arguments import Given, Options, check_arguments, check_least, check_tags, read_arguments
 from components.iam import document
 from components.scheduled_parking import permissions
 from components.scheduled_parking.cron_jobs import LATE_SECONDS, SCRIPT, cron_job, script_text
@@ -27,7 +27,7 @@ KEPT_SECONDS = 14 * 24 * 3600
 """How long the dead-letter queue keeps a failure: SQS's maximum."""
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class ParkedNodeGroup:
     """A node group to park.
@@ -43,11 +43,10 @@ class ParkedNodeGroup:
     """Number of nodes after waking. It must not exceed the group's maximum."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
         check_least(self, nodes=1)
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class ScheduledParkingArgs:
     """Inputs of ScheduledParking.
@@ -73,7 +72,7 @@ class ScheduledParkingArgs:
     Scheduler refuses them."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
+        check_tags(self)
         for name in ("schedule", "wake"):
             try:
                 read_cron(getattr(self, name))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pulumi
 
-from components.arguments import accept_dictionaries, check_arguments, check_least
+from components.arguments import check_arguments, check_least
 from components.containers import API_ACCESS, MODEL_USER, NOBODY, ROOT, UNPRIVILEGED, run_as
 from components.interruptions import DISRUPTED
 from components.mps_daemon import CLAIM
@@ -47,7 +47,7 @@ one). The pod that reads the node is Python alone, which takes 24 MiB (Python 3.
 """
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True)
 class PluginPods:
     """How to find the device plugin's pods."""
@@ -64,7 +64,7 @@ GPU_OPERATOR = PluginPods(OPERATOR_NAMESPACE, "app=nvidia-device-plugin-daemonse
 """Pods of the GPU Operator (assets/state-device-plugin/0500_daemonset.yaml)."""
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class ShareProofArgs:
     """Inputs of ShareProof.
@@ -99,7 +99,6 @@ class ShareProofArgs:
     """Kubernetes tolerations for taints of the nodes other than `nvidia.com/gpu` and `tandem/mode`."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
         check_least(self, gpus_per_node=1)
         gpu = find_gpu(self.gpu)
         if problems := self.sharing.check(gpu, gpus=self.gpus_per_node):

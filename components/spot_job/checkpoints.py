@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.arguments import accept_dictionaries, check_arguments, check_least
+from components.arguments import check_arguments, check_least
 from components.disks import claim_volume, ebs_volume
 from components.iam import POD_IDENTITY, trust
 
@@ -20,7 +20,7 @@ PLAIN_PREFIX = re.compile(r"[A-Za-z0-9._=-]+(/[A-Za-z0-9._=-]+)*")
 """A key prefix without the characters that IAM policies expand: `*`, `?` and `$`."""
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class BucketCheckpoints:
     """Checkpoints in an S3 bucket, which pods reach from every zone.
@@ -38,7 +38,6 @@ class BucketCheckpoints:
     """Prefix of the keys, e.g. `train`. Use another one for each Job."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
         if not PLAIN_PREFIX.fullmatch(self.prefix):
             raise ValueError(
                 f"BucketCheckpoints.prefix is {self.prefix!r}. Pass letters, digits and `._=-`, with "
@@ -46,7 +45,7 @@ class BucketCheckpoints:
             )
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class VolumeCheckpoints:
     """Checkpoints on an EBS volume, which ties the Job to one zone: without capacity there, it waits.
@@ -61,7 +60,6 @@ class VolumeCheckpoints:
     """Size of the volume in GiB. `pulumi destroy` deletes it with the checkpoints."""
 
     def __post_init__(self) -> None:
-        check_arguments(self)
         check_least(self, size_gib=1)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pulumi
 
-from components.arguments import accept_dictionaries, check_arguments, check_least
+from components.arguments import check_arguments, check_least, check_tags
 from components.containers import NOBODY, UNPRIVILEGED, run_as
 from components.interruptions import DISRUPTED, SPOT_NOTICE_SECONDS
 from components.spot_job.checkpoints import DIRECTORY, Checkpoints, Storage
@@ -27,7 +27,7 @@ counts such a pod as failed (kubernetes pkg/controller/job/job_controller.go, is
 SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
 
 
-@accept_dictionaries
+@check_arguments
 @dataclass(frozen=True, kw_only=True)
 class SpotJobArgs:
     """Inputs of SpotJob.
@@ -96,7 +96,7 @@ class SpotJobArgs:
     """Tags on the AWS resources."""
 
     def __post_init__(self) -> None:
-        check_arguments(self, tagged=VOLUME)
+        check_tags(self, VOLUME)
         check_least(self, cpu_millis=1, memory_mib=1, user=0, retries=0)
         check_least(self, stop_seconds=1, deadline_seconds=1, keep_seconds=1)
         if self.stop_seconds > SPOT_NOTICE_SECONDS:

@@ -1,4 +1,4 @@
-"""ExistingCluster: how `kubectl` and Pulumi reach it, and the subnets of a volume."""
+"""Clusters: how `kubectl` and Pulumi reach them, the zones of their pools, and the subnets of a volume."""
 
 import json
 import re
@@ -152,3 +152,39 @@ def test_a_pool_keeps_the_zones_of_its_own_node_group_and_of_the_newest_one() ->
 
     run(program, project="t", stack="t", cloud=Cloud(answers=answers))
     assert chosen == expected
+
+
+SCARCE = Demand(path="gpu-nodes.instance-types", types=("g7e.2xlarge",), every=True)
+"""The emulated us-east-1 sells it in its zones b and d alone (sandbox/cloud/aws/offers.py)."""
+
+
+def test_a_pool_whose_volume_is_where_nobody_sells_its_type_is_refused_with_a_fix_for_that() -> None:
+    def program() -> None:
+        cluster = GpuCluster("c", cluster_name="c", demands=[SCARCE])
+        cluster.zones_of_pool("gpu", SCARCE, pulumi.Output.from_input("us-east-1a"))
+
+    with pytest.raises(pulumi.RunError, match=r"us-east-1a does not sell g7e.2xlarge.* A volume binds the pool"):
+        run(program, project="t", stack="t")
+
+
+def test_nodes_whose_type_is_sold_out_stay_and_the_way_to_another_zone_is_that_of_their_network() -> None:
+    answers: dict[str, Any] = {
+        "aws:eks/getClusters:getClusters": {"names": ["c"]},
+        "aws:eks/getNodeGroups:getNodeGroups": {"names": ["gpu-1"]},
+        "aws:eks/getNodeGroup:getNodeGroup": {
+            "labels": {"tandem/pool": "gpu"},
+            "tags": {"tandem:zones": "us-east-1a"},
+            "instanceTypes": ["g7e.2xlarge"],
+        },
+        "aws:ec2/getSubnet:getSubnet": {"availabilityZone": "us-east-1a"},
+    }
+    vpc = {"id": "vpc-0a1b2c3d", "subnet_ids": ["subnet-1", "subnet-2"]}
+    graph = run(
+        lambda: GpuCluster("c", cluster_name="c", vpc=vpc, demands=[SCARCE]).zones_of_pool("gpu", SCARCE),
+        project="t",
+        stack="t",
+        cloud=Cloud(answers=answers),
+    )
+    [warning] = {log.message for log in graph.logs if "g7e.2xlarge" in log.message}
+    assert "cluster.vpc" in warning
+    assert warning.endswith("us-east-1b, us-east-1d. Nodes that stop cannot be replaced.")

@@ -229,7 +229,7 @@ def test_the_gpu_is_used_only_after_a_time_without_clients(
     # No client has used a model that is no longer in memory.
     ollama.listed = []
     assert asked(server, watch) == [LOAD, TOKEN]
-    # A client may have used it since the server told nothing.
+    # While the server did not answer, a client may have used it.
     ollama.listed = [entry("2")]
     watch.settle()
     server.answer = lambda _: (503, {})
