@@ -12,6 +12,10 @@ help:  ## List these targets
 plan: .venv/plan  ## Plan a stack without AWS and without Pulumi (STACK=dev)
 	@.venv/bin/tandem plan $(STACK)
 
+# Every Python of the tests reads compiled files of our modules and of the tests, even where the caller's environment
+# says to write none: otherwise each compiles them again.
+test test-slow test-random test-engine test-faults: export PYTHONDONTWRITEBYTECODE =
+
 # What most changes need: a minute on two idle cores.
 test: .venv/test  ## Run the tests that most changes need (one to three minutes)
 	@.venv/bin/python -m pytest -n auto -m "not slow"

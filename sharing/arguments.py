@@ -17,10 +17,13 @@ def name_arguments(kind: type[A], read: Callable[[str, Any], Any] = lambda _, va
     """Lets the constructor of a dataclass raise `ValueError` for a wrong name, and `read` the argument of each name."""
     changed: Any = kind
     construct, known = changed.__init__, {field.name: field for field in fields(changed)}
+    needed = {name for name, field in known.items() if field.default is MISSING and field.default_factory is MISSING}
 
     @wraps(construct)
     def named(self: A, /, *unnamed: Any, **named: Any) -> None:
-        if wrong := next(_wrong_names(known, unnamed, named), ""):
+        # The tables have thousands of models, so right names take no more than this.
+        is_right = not unnamed and needed <= named.keys() <= known.keys()
+        if wrong := "" if is_right else next(_wrong_names(known, unnamed, named), ""):
             raise ValueError(f"{kind.__name__}{wrong}")
         values = {**dict(zip(known, unnamed, strict=False)), **named}
         construct(self, **{name: read(name, value) for name, value in values.items()})

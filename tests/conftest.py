@@ -107,6 +107,12 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def without_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For stack files with any values, of which some do not fit: the search for advice takes nearly all of the time."""
+    monkeypatch.setattr("sharing.verdict.full.advise", lambda *_, **__: [])
+
+
 @pytest.fixture(scope="session")
 def regen(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--regen"))

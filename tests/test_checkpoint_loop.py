@@ -88,6 +88,7 @@ def test_a_checkpoint_that_was_cut_off_while_it_was_written_is_not_read(tmp_path
     assert run.steps[-1] > saved - saved % 5_000
 
 
+@pytest.mark.slow
 def test_checkpoints_in_a_bucket_need_no_more_than_the_role_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may use the objects below the prefix, and list those (`tests/components/test_spot_job.py`)."""
     asked: list[tuple[str, str]] = []

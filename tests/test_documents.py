@@ -160,6 +160,7 @@ def test_the_first_screen_has_the_price_of_a_pair_of_today_beside_the_classic_on
         assert float(alone) > float(together), models
 
 
+@pytest.mark.slow
 def test_the_tables_of_pairs_have_what_the_plan_of_the_same_models_prints(capsys: pytest.CaptureFixture[str]) -> None:
     pair = r"^\| (?:.+: )?`(\S+)` and `(\S+)` \| (\d × \S+) \| "
     first = re.findall(pair + r"`(.+?)` \| (\d\.\d\d) \| (\d\.\d\d) \| (\d+) \| (.+) \|$", first_screen(), re.MULTILINE)

@@ -57,12 +57,9 @@ def test_a_key_has_meaning_type_default_and_example() -> None:
         assert "**Example** `" in text, path
 
 
+@pytest.mark.usefixtures("without_advice")
 @pytest.mark.parametrize(("path", "example"), EXAMPLES)
-def test_the_example_of_a_key_is_accepted_by_the_form_of_a_stack_file(
-    path: str, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Some examples do not fit this stack. Advice for it takes ten times as long as all else.
-    monkeypatch.setattr("sharing.verdict.full.advise", lambda *_, **__: [])
+def test_the_example_of_a_key_is_accepted_by_the_form_of_a_stack_file(path: str, example: str, tmp_path: Path) -> None:
     values = copy.deepcopy(DEV)
     config = values["config"]
     top, *inner = path.split(".")

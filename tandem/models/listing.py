@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from typing import Any
 
 from sharing import tables
@@ -77,6 +78,7 @@ def _matching(text: str, quantization: str) -> list[Model]:
     return _selected(known, text, quantization) or _selected(_in_other_quantizations(), text, quantization)
 
 
+@cache
 def _in_other_quantizations() -> list[Model]:
     return [replace(model, name=name) for name, model in quantized().items()]
 

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from sharing.files import lock
 from tandem.sandbox.pulumi import NoPulumiError, executable
 from tests.engine.emulated import QUICK, Raise, Stack
+from tests.engine.forks import make_python
 from tests.shipped import STACKS
 
 LONGEST = ("test_faults.py", "test_own_limits.py", "test_switch.py", "test_updates.py")
@@ -22,14 +25,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def pulumi() -> Iterator[None]:
-    """Skips where there is no engine."""
+def pulumi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Skips where there is no engine. Its programs are forks, and its `pip` answers at once."""
     try:
         executable()
     except NoPulumiError as reason:
         pytest.skip(str(reason).split(". ")[0])
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.setenv("PYTHONPATH", str(QUICK))
+        prefix = stack.enter_context(make_python(tmp_path_factory.mktemp("python")))
+        patch.setattr("tandem.sandbox.pulumi.sys", SimpleNamespace(prefix=str(prefix)))
         yield
 
 

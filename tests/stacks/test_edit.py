@@ -192,7 +192,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         describe_model(path, "mine:7b", OWN)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(name=st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=40))
 def test_any_description_is_read_back_unchanged(name: str) -> None:
     model = models(edited(FILE, own={"gguf": name}))[0]

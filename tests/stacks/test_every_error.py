@@ -135,6 +135,7 @@ LISTS = [path for path, field in fields().items() if "list[" in str(field.annota
     behaviour="`pulumi config set --path` stores a list as text; only whole numbers and truth values are more",
     source="pulumi 3.260 sdk/go/common/resource/config/object.go, coerce",
 )
+@pytest.mark.usefixtures("without_advice")
 @pytest.mark.parametrize("path", LISTS)
 def test_a_list_may_be_written_as_json_text(path: str) -> None:
     good = [good for end, good in GOOD.items() if path.endswith(end)] or ["a"]
@@ -148,12 +149,14 @@ def test_a_list_may_be_written_as_json_text(path: str) -> None:
     behaviour="`pulumi config set --path` stores 1.5 as text, unless `--type float` is given",
     source="pulumi 3.260 sdk/go/common/resource/config/object.go, coerce",
 )
+@pytest.mark.usefixtures("without_advice")
 @pytest.mark.parametrize("path", [path for path, value in scalars().items() if isinstance(value, float)])
 def test_a_number_with_a_point_may_be_text(path: str) -> None:
     path = path.replace("[0]", "[]")
     assert said(with_value(path, "1.5")) == said(with_value(path, 1.5))
 
 
+@pytest.mark.usefixtures("without_advice")
 @pytest.mark.parametrize("path", LISTS)
 def test_the_advised_list_is_a_list(path: str) -> None:
     key, advised = path.rpartition(".")[2], {}

@@ -1,5 +1,6 @@
 """The fix for each key of a stack file stands beside its field: as an example that is accepted, or as a sentence."""
 
+import pytest
 from pydantic import BaseModel
 
 from sharing.modes.modes import mode_names
@@ -10,6 +11,7 @@ from tests.stacks.test_every_error import key_of, said, with_value
 EXAMPLES = [(path, example) for path, field in fields().items() for example in field.examples or ()]
 
 
+@pytest.mark.usefixtures("without_advice")
 def test_every_example_is_a_valid_value() -> None:
     for path, example in EXAMPLES:
         key = key_of(path)

@@ -1,6 +1,7 @@
 """Creates resources of every kind in the account, and lists the existing ones without the code under test."""
 
 import json
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -28,15 +29,36 @@ class Creation:
 
     def __init__(self, emulated: Emulated) -> None:
         self.emulated = emulated
-        self.ec2, self.eks, self.iam, self.logs, self.sqs, self.events = (
-            boto3.client(service, region_name=REGION) for service in ("ec2", "eks", "iam", "logs", "sqs", "events")
-        )
-        self.budgets_api = boto3.client("budgets", region_name=REGION)
-        self.scheduler = boto3.client("scheduler", region_name=REGION)
+        self.ec2, self.eks = (boto3.client(service, region_name=REGION) for service in ("ec2", "eks"))
         self.number = count(1)
         self.vpc = self.VPCs({}, CidrBlock="10.0.0.0/16")
         self.subnet = self.subnets({}, CidrBlock="10.0.0.0/24")
         self.EKS_clusters({}, name="anyones")
+
+    # Most tests need none of these clients, and each takes 10 ms.
+    @cached_property
+    def iam(self) -> Any:
+        return boto3.client("iam", region_name=REGION)
+
+    @cached_property
+    def logs(self) -> Any:
+        return boto3.client("logs", region_name=REGION)
+
+    @cached_property
+    def sqs(self) -> Any:
+        return boto3.client("sqs", region_name=REGION)
+
+    @cached_property
+    def events(self) -> Any:
+        return boto3.client("events", region_name=REGION)
+
+    @cached_property
+    def budgets_api(self) -> Any:
+        return boto3.client("budgets", region_name=REGION)
+
+    @cached_property
+    def scheduler(self) -> Any:
+        return boto3.client("scheduler", region_name=REGION)
 
     def make(self, kind: str, tags: Tags) -> str:
         return str(getattr(self, kind.replace(" ", "_").replace("-", "_"))(tags))

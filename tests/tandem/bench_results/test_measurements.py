@@ -73,7 +73,7 @@ def test_a_result_replaces_the_forecast(tmp_path: Path) -> None:
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("stack", ["exclusive", "mps", "mig", "mig-mixed"])
+@pytest.mark.parametrize("stack", ["exclusive", "mps", "mig-mixed"])
 def test_a_result_of_each_mode_replaces_its_forecast(stack: str, tmp_path: Path) -> None:
     tags = [model["name"] for model in plan(stack)["models"]]
     named = session(servers=[server(id, tag) for id, tag in zip("ab", tags, strict=True)])
@@ -144,6 +144,7 @@ def test_a_comparison_has_it_in_its_own_mode_only(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_choose_and_modes_take_it_where_they_try_the_same(tmp_path: Path) -> None:
     file = measured(tmp_path / "r.json")
     chosen = call("choose", "llama2:7b", "mistral:7b", "--context", "2048", "--capacity", "spot", "--measured", file)
@@ -195,10 +196,7 @@ def test_a_plan_that_lacks_something_measures_no_model(change: Callable[[Any], o
         of_result(result("x", runs(), plan=planned), Path("r.json"))
 
 
-@pytest.mark.parametrize(
-    "stack",
-    ["mps", "exclusive", "mig"],
-)
+@pytest.mark.parametrize("stack", ["mps", "mig"])
 def test_a_result_of_another_gpu_or_mode_is_a_warning(stack: str, tmp_path: Path) -> None:
     short = [each for each in runs() if each.prompt_words == 64]  # what it lacks does not matter either
     ended = call("plan", stack, "--measured", measured(tmp_path / "r.json", runs=short))

@@ -19,7 +19,7 @@ def test_a_result_is_read_back_unchanged_and_every_truncation_is_noticed(tmp_pat
     assert read(path) == whole
     assert os.listdir(tmp_path) == ["r.json"]
     text = path.read_text()
-    for size in range(0, len(text) - 2, len(text) // 50):
+    for size in range(0, len(text) - 2, len(text) // 12):
         path.write_text(text[:size])
         with pytest.raises(ResultError, match=r"r\.json is not complete JSON"):
             read(path)

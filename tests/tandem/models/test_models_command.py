@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from sharing.models.catalogue import find
 from stacks.model_files import cache
 from stacks.model_files.gguf_file import Contents, read
 from stacks.stack_file.check import check
@@ -85,7 +84,7 @@ def test_a_size_that_is_derived_is_marked_and_has_its_source() -> None:
     assert one["weights_spread"] == one["weights_bytes"] // 100
 
 
-@pytest.mark.parametrize("place", ["t4", "g4dn.xlarge", "G4DN.12xlarge"])
+@pytest.mark.parametrize("place", ["t4", "G4DN.12xlarge"])
 def test_models_that_fit_are_those_that_a_plan_accepts_alone(place: str) -> None:
     """llama2:7b in F16 needs 14.5 GiB of the 14.6 that CUDA can use: only the margin refuses it."""
     asked = ["llama2:7b-chat-fp16", "llama2:7b-chat-q8_0", "mistral-nemo:12b-instruct-2407-q8_0", "llama3.3:70b"]
@@ -97,14 +96,8 @@ def test_models_that_fit_are_those_that_a_plan_accepts_alone(place: str) -> None
         )
     }
     assert accepted == {"llama2:7b-chat-q8_0", "mistral-nemo:12b-instruct-2407-q8_0"}
-    listed = {name for name in asked if name in names("--fits", place, "--quant", find_quantization(name))}
-    assert listed == accepted
-
-
-def find_quantization(name: str) -> str:
-    found = find(name)
-    assert found
-    return found.quant
+    listed = {name for quant in ("fp16", "q8_0", "q4_K_M") for name in names("--fits", place, "--quant", quant)}
+    assert {*asked} & listed == accepted
 
 
 def test_the_last_column_is_of_the_gpu_that_the_models_fit_on() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -35,11 +36,16 @@ def hostile(text: str) -> Result:
     return replace(mps(sessions=[call], runs=[*mps().runs, spoiled]), label=text, ended=text)
 
 
+@cache
+def read_harmless() -> Reader:
+    return Reader(page(hostile("x")))
+
+
 @pytest.mark.parametrize("text", ATTACKS)
 def test_text_from_outside_makes_no_tag_and_asks_for_nothing(text: str) -> None:
     seen = Reader(page(hostile(text)))
     assert set(seen.tags) <= OURS
-    harmless = Reader(page(hostile("x")))
+    harmless = read_harmless()
     assert seen.tags == harmless.tags
     assert {name for name, _ in seen.attributes} == {name for name, _ in harmless.attributes}
     assert seen.text.count(text) >= 3
