@@ -302,6 +302,7 @@ def test_a_claim_on_a_directory_of_the_node_needs_no_driver_and_stays_while_a_po
     account.device_plugin()
     _, _, claim = account.volume(hostPath={"path": "/models", "type": "DirectoryOrCreate"})
     account.model(**with_claim("d"))
+    assert account.of(tokens.ATTACHMENT) == []
     with refused("Timeout", "pvc-protection"):
         account.drop(tokens.CLAIM, claim)
 
