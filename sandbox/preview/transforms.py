@@ -56,7 +56,7 @@ def transformed(registration: Registration, transforms: Iterable[Transform]) -> 
         if result is not None:
             changed = {name: getattr(result.opts, option) for option, name in _OPTIONS.items()}
             tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
-            given = {name: value for name, value in tuples.items() if value not in (None, ())}
+            given = {name: value for name, value in tuples.items() if value}
             props: Any = result.props
             registration = replace(registration, inputs=props, options={**registration.options, **given})
     return registration

@@ -45,7 +45,7 @@ def _ollama(release: str, values: Values) -> list[Pod]:
     gpu = value_at(values, "ollama.gpu") or {}
     needs = {str(gpu["nvidiaResource"]): int(gpu["number"])} if gpu.get("enabled") else {}
     disk = values.get("persistentVolume") or {}
-    own = [str(disk.get("existingClaim") or name)] if disk.get("enabled") else []
+    own = [str(disk["existingClaim"])] if disk.get("enabled") else []
     mounted = [str(one) for one in values_at(values, "volumes.persistentVolumeClaim.claimName")]
     count = values.get("replicaCount")
     return [

@@ -66,12 +66,10 @@ def why_not_mounted(entities: Entities, server: str, namespace: str, name: str, 
 def mount(entities: Entities, server: str, namespace: str, name: str, node: Entity) -> None:
     """Attaches the claim's volume to the node."""
     claim = _claim(entities, server, namespace, name)
-    volume = _ebs_volume(entities, claim) if claim else ""
-    if claim is None or not volume:
-        return
-    identity = f"csi-{digest(volume, node.id, length=12)}"
-    values = {"volumeHandle": volume, "node": node.id, "claim": claim.id}
-    made(entities, tokens.ATTACHMENT, identity, identity, PROVISIONER, node.key, values, server)
+    if claim is not None and (volume := _ebs_volume(entities, claim)):
+        identity = f"csi-{digest(volume, node.id)}"
+        values = {"volumeHandle": volume, "node": node.id, "claim": claim.id}
+        made(entities, tokens.ATTACHMENT, identity, identity, PROVISIONER, node.key, values, server)
 
 
 def detach(entities: Entities) -> None:

@@ -13,7 +13,7 @@ AUTONAMED = "pulumi.com/autonamed"
 _BRIDGE = "https://www.pulumi.com/docs/concepts/resources/names/#autonaming"
 
 # By type: the property that gets `<logical>-<7 hex>`, and its maximum length in the bridge (pulumi-aws
-# provider/resources.go; 0 = unchecked).
+# provider/resources.go).
 AUTONAMES: dict[str, tuple[str, int]] = {
     "aws:iam/role:Role": ("name", 64),
     "aws:iam/policy:Policy": ("name", 128),
@@ -43,7 +43,7 @@ def named(
     if inputs.get(key):
         return without_defaults(inputs)
     kept = (old or {}).get(key) if key in (old or {}).get(DEFAULTS, ()) else None
-    if kept is None and 0 < most < len(logical) + 1 + AWS_DIGITS:
+    if kept is None and most < len(logical) + 1 + AWS_DIGITS:
         raise CloudError(
             "ValidationError",
             f"name '{logical}-' plus {AWS_DIGITS} random chars is longer than maximum length {most}",

@@ -13,15 +13,15 @@ from tests.sandbox.conftest import TRUST, ran
 
 
 def test_a_failing_program_raises_its_own_exception() -> None:
-    error = ValueError("boom")
+    error, cause = ValueError("boom"), OSError("full")
 
     def program() -> None:
         aws.iam.Role("role", assume_role_policy=TRUST)
-        raise error
+        raise error from cause
 
     with pytest.raises(ValueError, match="boom") as caught:
         ran(program)
-    assert caught.value is error
+    assert (caught.value, caught.value.__cause__) == (error, cause)
 
 
 def test_the_programs_own_exception_is_raised_before_those_of_its_resources() -> None:

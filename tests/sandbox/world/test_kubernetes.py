@@ -95,6 +95,17 @@ def test_a_taint_keeps_out_pods_that_neither_tolerate_nor_request(ready: Account
     ready.model("requests")
 
 
+def test_a_model_runs_only_on_nodes_that_meet_a_term_of_its_affinity(ready: Account) -> None:
+    def of(*pools: str) -> dict[str, Any]:
+        terms = [{"matchExpressions": [{"key": "tandem/pool", "operator": "In", "values": [one]}]} for one in pools]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        return {"nodeSelector": {}, "affinity": {"nodeAffinity": required}}
+
+    with refused("Timeout", "node affinity/selector"):
+        ready.model(**of("other"))
+    ready.model(**of("other", "gpu"))
+
+
 @pytest.mark.parametrize("chart", ["gpu-operator", "node-feature-discovery"])
 def test_a_chart_without_tolerations_needs_a_node_without_taints(chart: str) -> None:
     account = Account()
@@ -302,6 +313,7 @@ def test_a_claim_on_a_directory_of_the_node_needs_no_driver_and_stays_while_a_po
     account.device_plugin()
     _, _, claim = account.volume(hostPath={"path": "/models", "type": "DirectoryOrCreate"})
     account.model(**with_claim("d"))
+    assert account.of(tokens.ATTACHMENT) == []
     with refused("Timeout", "pvc-protection"):
         account.drop(tokens.CLAIM, claim)
 

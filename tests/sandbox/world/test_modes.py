@@ -120,6 +120,14 @@ def test_a_process_that_outlives_a_change_of_mode_blocks_new_processes(old: Shar
     account.serve("new", *MODES)
 
 
+def test_a_pod_without_a_share_has_no_process_on_the_gpu() -> None:
+    account = Switching(TURNS)
+    before = account.world.journal
+    account.model("m", ollama={"gpu": {"enabled": False}}, tolerations=tolerations(TURNS))
+    assert where(account, "m") == gpu_node(account).id
+    assert account.world.journal == before
+
+
 def test_a_process_blocks_none_on_a_gpu_without_mps_or_with_its_own_config() -> None:
     account = Switching(WHOLE)
     account.serve("old", *MODES)
