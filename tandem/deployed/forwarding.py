@@ -153,12 +153,11 @@ def address_to(host: str, head: bytes) -> bytes:
 
 
 async def _send(reader: asyncio.StreamReader, socket: httpx_ws.AsyncWebSocketSession, host: str) -> None:
-    broken = (asyncio.IncompleteReadError, asyncio.LimitOverrunError)  # not the head of an HTTP request
-    with suppress(httpx_ws.HTTPXWSException, ConnectionError, *broken):
-        if host:
-            await socket.send_bytes(DATA + address_to(host, await reader.readuntil(END_OF_HEAD)))
-        while data := await reader.read(CHUNK):
-            await socket.send_bytes(DATA + data)
+    """An error, such as no head of an HTTP request, only ends the connection (`_serve`)."""
+    if host:
+        await socket.send_bytes(DATA + address_to(host, await reader.readuntil(END_OF_HEAD)))
+    while data := await reader.read(CHUNK):
+        await socket.send_bytes(DATA + data)
 
 
 @asynccontextmanager

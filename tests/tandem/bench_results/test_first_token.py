@@ -86,6 +86,11 @@ CASES = {
     # The harmony format of gpt-oss starts with three tokens that are not text: `<|channel|>analysis<|message|>`.
     "tokens kept back": ([served(REACH + PROMPT, kept_back=3)], 1, (0.0, PROMPT + 3 * STEP, REACH)),
     "an end without text": ([served(REACH + PROMPT, at_the_end=1)], 1, (0.0, PROMPT, REACH)),
+    "tokens kept back, of which the server counts one less": (
+        [served(REACH + PROMPT, kept_back=3, eval_ms=ANSWER - STEP)],
+        1,
+        (0.0, PROMPT + 2 * STEP, REACH + STEP),
+    ),
     # A server whose times contradict its pieces is not believed: all tokens have pieces, or all but one.
     "a wrong duration": ([served(REACH + PROMPT, at_the_end=1, eval_ms=3 * ANSWER)], 1, (0.0, PROMPT, REACH)),
     "a wrong duration and one token kept back": (

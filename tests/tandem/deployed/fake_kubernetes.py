@@ -40,7 +40,8 @@ class FakeKubernetes:
         self.refuses: Callable[[str, str], bool] = lambda path, token: False
         self.forwarding, self.ended = threading.Event(), threading.Event()
         """Set once a port is being forwarded, and once the test has ended, which stops the forwarding."""
-        self.port = 0
+        self.port = 1
+        """A port on which nobody listens, until it is served."""
         self.leads: dict[str, int] = {}
         """By path of a pod, the local port to which its port leads. Without one, forwarding never begins."""
 

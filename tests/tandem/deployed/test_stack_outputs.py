@@ -70,6 +70,23 @@ def test_a_pulumi_that_cannot_run_or_hangs_is_one_line(
     assert str(wrong.value).startswith(said)
 
 
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, "9" * 5000], ids=["half", "too deep", "too long a number"])
+def test_outputs_that_python_cannot_read_are_one_line(
+    project: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    pulumi(project, prints="")
+    done = subprocess.CompletedProcess([], 0, stdout=text, stderr="")
+    monkeypatch.setattr(outputs, "run_pulumi", lambda *_: done)
+    with pytest.raises(NotConnectedError, match=r"of stack dev printed no JSON object\. Run it to see why"):
+        outputs.stack_outputs("dev", project)
+    file = project / "outputs.json"
+    file.write_text(text)
+    with pytest.raises(
+        NotConnectedError, match=r"outputs\.json is not valid JSON\. Write it with `pulumi stack output"
+    ):
+        outputs.of_file(file, "dev")
+
+
 def test_the_project_of_a_stack_file_is_the_nearest_one(tmp_path: Path) -> None:
     inner = tmp_path / "outer" / "inner" / "stacks"
     inner.mkdir(parents=True)

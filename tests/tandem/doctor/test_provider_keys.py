@@ -23,8 +23,10 @@ def test_the_duration_of_the_stack_file_is_requested(emulated: Emulated, case: C
 
 
 def test_the_kubernetes_api_gets_the_same_identity(case: Cases) -> None:
-    there = configured(case("timeslice", profile="ci"), assume_roles=[AssumedRole(role_arn=ROLE)])
+    roles = [AssumedRole(role_arn=arn) for arn in ("arn:aws:iam::111122223333:role/first", ROLE)]
+    there = configured(case("timeslice", profile="ci"), assume_roles=roles)
     raw = {"name": "tandem-timeslice", "endpoint": "https://api.example", "certificateAuthority": {"data": ""}}
+    # The last role is that of the account; the first one only leads to it.
     assert access(raw, there).user["exec"]["args"][-4:] == ["--profile", "ci", "--role-arn", ROLE]
 
 

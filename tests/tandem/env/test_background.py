@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -63,6 +64,52 @@ def test_an_unknown_model_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(background, "Place", lambda _: pytest.fail("it starts a process"))
     with pytest.raises(CallError, match="nosuch"):
         background.start(argparse.Namespace(stack=str(FILE), model="nosuch", kubeconfig=None, context=None))
+
+
+MODELS = {"llama2-7b": "llama2:7b", "mistral-7b": "mistral:7b"}
+"""Those of the file."""
+FITTING = OPEN.model_copy(
+    update={"ports": tuple(Port(id=id, model=tag, url="http://h:1") for id, tag in MODELS.items())}
+)
+STARTED = OPEN.model_copy(update={"pid": 8})
+
+
+@pytest.mark.parametrize(
+    ("running", "started", "steps", "found"),
+    [
+        ([FITTING], STARTED, [], FITTING),
+        ([OPEN], STARTED, ["end", "start"], STARTED),
+        ([None], STARTED, ["start"], STARTED),
+        # Another call was faster.
+        ([None, OPEN], None, ["start"], OPEN),
+        ([None, None], None, ["start"], None),
+    ],
+    ids=["it serves the file", "it serves other models", "none", "another call's", "none starts"],
+)
+def test_a_process_that_serves_the_file_is_used_and_any_other_is_replaced(
+    running: list[Record | None],
+    started: Record | None,
+    steps: list[str],
+    found: Record | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+    left = [*running]
+
+    def spawn(*_: object) -> Record:
+        done.append("start")
+        if started is None:
+            raise background.NotStartedError("late", 2)
+        return started
+
+    monkeypatch.setattr(background, "Place", lambda _: None)
+    monkeypatch.setattr(background, "_running", lambda _: left.pop(0))
+    monkeypatch.setattr(background, "_end", lambda *_: done.append("end"))
+    monkeypatch.setattr(background, "_spawn", spawn)
+    parsed = argparse.Namespace(stack=str(FILE), model=None, kubeconfig=None, context=None)
+    with nullcontext() if found else pytest.raises(background.NotStartedError):
+        assert background.start(parsed) == found
+    assert done == steps
 
 
 class Started:
