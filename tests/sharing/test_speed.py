@@ -122,6 +122,9 @@ def test_an_encoder_reads_no_cache() -> None:
     # gemma3n:e4b: 20 layers of 35 have a cache, 16 of them a window of 512 tokens, and the other 15 read theirs with
     # windows as often: 28 windows in total. Keys and values of 2 heads with 256 values, in 16 bits.
     assert bytes_read(served("gemma3n:e4b"), 1000) == (7 * 1000 + 28 * 512) * 2 * 2 * 256 * 2
+    # With one of its 16 layers recurrent, llama3.2:1b reads 15 caches of 8 heads with 64 values, and the state.
+    hybrid = dataclasses.replace(models()["llama3.2:1b"], recurrent_layers=1, recurrent_state_bytes=2**20)
+    assert bytes_read(served("llama3.2:1b").with_model(hybrid), 1000) == 15 * 1000 * 2 * 8 * 64 * 2 + 2**20
     # Keys and values of 32 layers with 4,096 values each, in 16 bits.
     assert bytes_read(served("llama2:7b"), 100) == 100 * 32 * 2 * 4096 * 2
 
