@@ -139,7 +139,7 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
         fix = _by_examples(f"sharing.{loc[-1]}", [TimeSlicing().mode])
     if kind in ("missing", "union_tag_not_found") or (kind == "union_tag_invalid" and context["tag"] == "None"):
         return Problem(path, "", MISSING, fix)
-    if kind == "extra_forbidden" and loc[:-1] == ("aws:defaultTags",) and not near(str(loc[-1]), keys(loc[:-1])):
+    if kind == "extra_forbidden" and loc[:-1] == ("aws:defaultTags",) and not near(str(loc[-1]), ["tags"]):
         return Problem(path, "", "unknown key", f"Write `{{tags: {{{loc[-1]}: …}}}}`.")
     if kind == "extra_forbidden":
         return Problem(path, "", "unknown key", UNSUPPORTED.get(key) or did_you_mean(str(loc[-1]), keys(loc[:-1])))

@@ -255,10 +255,17 @@ def test_clients_in_kube_system_or_beside_the_models_are_warnings() -> None:
 
 def test_what_nobody_can_judge_and_many_tags_stop_no_stack() -> None:
     tags = {f"key-{number}": "v" for number in range(40)}
-    sections = {**LEAST, "tags": tags, "gpu-nodes": {"check-offers": False}}
-    found = judge(Source(sections, {"aws:region": "us-east-9"}), "Pulumi.test.yaml", today=TODAY)
-    assert found.problems == ()
-    assert {"aws:region", "tags"} <= {warning.path for warning in found.warnings}
+    sections: dict[str, Any] = {**LEAST, "tags": tags, "gpu-nodes": {"check-offers": False}}
+
+    def paths(*, strict: bool, **more: Any) -> tuple[set[str], set[str]]:
+        source = Source({**sections, **more}, {"aws:region": "us-east-9"})
+        found = judge(source, "Pulumi.test.yaml", today=TODAY, strict=strict)
+        return {each.path for each in found.problems}, {each.path for each in found.warnings}
+
+    errors, warnings = paths(strict=False)
+    assert (errors, {"aws:region", "tags"} <= warnings) == (set(), True)
+    errors, warnings = paths(strict=True, sharing={"mode": "mps", "limits": "equal", "replicas": 48})
+    assert (errors, {"aws:region", "tags"} & warnings) == ({"aws:region", "models[0]"}, {"tags"})
 
 
 @pytest.mark.parametrize("provisioner", ["node-group", "karpenter"])
