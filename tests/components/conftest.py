@@ -146,7 +146,11 @@ ARGUMENTS: dict[str, Callable[[str], Any]] = {
             PoolSharing(sharing=TimeSlicing(), gpu="t4", pool=f"{name}-gpu", mode_taint="next"),
             PoolSharing(sharing=BALANCED, gpu="rtx-pro-server-6000", pool=f"{name}-mig"),
         ],
-        values={"nvidia-device-plugin": {"image": {"tag": "mine"}}, "gpu-operator": {"cdi": {"enabled": False}}},
+        values={
+            "nvidia-device-plugin": {"image": {"tag": "mine"}},
+            "gpu-operator": {"cdi": {"enabled": False}},
+            "node-feature-discovery": {"gc": {"enable": False}},
+        },
     ),
     "Monitoring": lambda name: MonitoringArgs(
         service_monitors=True,
@@ -157,7 +161,11 @@ ARGUMENTS: dict[str, Callable[[str], Any]] = {
         other_usd_per_hour=0.125,
         monitor_labels={"release": "theirs"},
         namespace=f"{name}-monitoring",
-        values={"grafana": {"replicas": 2}, "dcgm-exporter": {"arguments": []}},
+        values={
+            "grafana": {"replicas": 2},
+            "dcgm-exporter": {"arguments": []},
+            "victoria-metrics-single": {"server": {"retentionPeriod": "7d"}},
+        },
     ),
     "OllamaPair": lambda name: OllamaPairArgs(
         models=PAIR,

@@ -12,22 +12,18 @@ import tandem
 from components.charts import merge_values
 from components.ollama_pair.placement import place_unjudged
 from components.ollama_pair.values import choose_nodes
-from sandbox.graph import plain
 from sandbox.preview.program import run
 from sharing.names import stack_tags
 from tandem import (
     BucketCheckpoints,
     CostAlertArgs,
-    DevicePluginSharing,
     DevicePluginSharingArgs,
     ExistingClusterArgs,
     ExistingVpc,
     GpuClusterArgs,
-    KarpenterGpuPool,
     KarpenterGpuPoolArgs,
     KarpenterPool,
     KvType,
-    Monitoring,
     MonitoringArgs,
     Mps,
     OllamaModel,
@@ -36,7 +32,6 @@ from tandem import (
     OpenWebUIArgs,
     ParkedNodeGroup,
     PoolSharing,
-    ScaleToZero,
     ScaleToZeroArgs,
     ScheduledParkingArgs,
     Share,
@@ -74,7 +69,6 @@ OTHERS = (
 )
 PUBLIC = {*BUILDERS, *(f"{name}Args" for name in BUILDERS), *OTHERS, "pull_from"}
 """To remove a name breaks users' programs and needs a line in the changelog."""
-RELEASE = "kubernetes:helm.sh/v3:Release"
 TURNS = TimeSlicing(replicas=2)
 PER_MODEL = Mps(limits="per-model")
 
@@ -392,20 +386,3 @@ def test_the_callers_values_override_ours() -> None:
         "d": None,
         "e": {},
     }
-
-
-def test_every_component_with_charts_accepts_extra_values() -> None:
-    more = {"priorityClassName": "high"}
-
-    def program() -> None:
-        DevicePluginSharing("s", DevicePluginSharingArgs(pools=[T4], values={"nvidia-device-plugin": more}))
-        OllamaPair("o", OllamaPairArgs(models=[OllamaModel("llama2:7b", values=more)]))
-        KarpenterGpuPool("k", build(KarpenterGpuPoolArgs, values=more))
-        Monitoring("m", MonitoringArgs(values={"grafana": more}))
-        ScaleToZero("z", ScaleToZeroArgs(models=["a"], values={"keda": more}))
-
-    graph = run(program, project="test", stack="test")
-    releases = {one.name: plain(one.inputs).get("values", {}) for one in graph.of_type(RELEASE)}
-    changed = {name for name, values in releases.items() if values.get("priorityClassName") == "high"}
-    assert changed == {"s-gpu-plugin", "o-llama2-7b", "k-controller", "m-grafana", "z-keda"}
-    assert releases["o-llama2-7b"]["nodeSelector"] == {"tandem/pool": "gpu"}
