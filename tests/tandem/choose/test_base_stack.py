@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from tandem.search import base_stack
-from tandem.search.base_stack import BaseStack, Values
+from tandem.search.base_stack import BaseStack, Values, models_of
 from tests.descriptions import write_description
-from tests.sharing.builders import TODAY
+from tests.sharing.builders import TODAY, setup, tenants
 
 HOUR, MONTH = "max-usd-per-hour", "max-usd-per-month"
 
@@ -65,3 +65,15 @@ def test_a_chosen_pool_is_written_without_what_is_a_default(read: Any) -> None:
     ):
         made = pool.changed(instance_types=["g4dn.xlarge"], capacity="spot", desired=1, max=1, **changes)
         assert base.sections_of(base.config.with_pool(made))["gpu-nodes"] == nodes
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        ((), "0 models"),
+        (("llama2:7b", "qwen3:8b", "mistral:7b"), "llama2:7b, qwen3:8b and mistral:7b"),
+        (("llama2:7b",) * 4, "4 models"),
+    ],
+)
+def test_the_sentence_names_as_many_models_as_have_room(models: tuple[str, ...], said: str) -> None:
+    assert models_of(setup(models=tenants(*models))) == said

@@ -15,11 +15,9 @@ import yaml
 from sandbox.graph import Graph
 from stacks.stack_file.judge import judge_file
 from tandem import terminal
-from tandem.search.base_stack import models_of
 from tests import command, several_pools
 from tests.command import ROOT, call, on_screen
 from tests.descriptions import OWN_FILE
-from tests.sharing.builders import setup, tenants
 from tests.shipped import STACKS
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -111,18 +109,6 @@ def test_a_stack_with_limits_per_model_shows_each_limit_its_use_its_rest_and_the
     assert (shares["own_limits"], shares["enforced"], shares["memory_mib"]) == (True, True, None)
     [equal] = call("plan", "mps", "--json").json["pools"][0]["shares"]
     assert (equal["own_limits"], equal["memory_mib"]) == (False, 7680)
-
-
-@pytest.mark.parametrize(
-    ("models", "said"),
-    [
-        ((), "0 models"),
-        (("llama2:7b", "qwen3:8b", "mistral:7b"), "llama2:7b, qwen3:8b and mistral:7b"),
-        (("llama2:7b",) * 4, "4 models"),
-    ],
-)
-def test_the_sentence_names_as_many_models_as_have_room(models: tuple[str, ...], said: str) -> None:
-    assert models_of(setup(models=tenants(*models))) == said
 
 
 def test_importance_and_the_worst_case_of_every_spill_are_shown_if_the_file_has_them(tmp_path: Path) -> None:
