@@ -89,7 +89,7 @@ def suggest_region(word: str) -> str:
     places = {row["region"]: row["price_location"].rpartition("(")[2].rstrip(")") for row in rows}
     names = {place.lower(): place for place in places.values() if place}
     text = word.strip().lower()
-    known = [name for name in names if text in re.split(r"\W+", name)] or ([text] if text in names else [])
+    known = [name for name in names if text in re.split(r"\W+", name)]
     if not known and not near(word, places):
         known = near(word, names)
     if known:

@@ -84,6 +84,8 @@ def test_a_tied_embedding_is_on_the_gpu_but_the_position_table_is_not() -> None:
     )
     model = described(LLAMA, per_layer, types, places)
     assert (model.embedding_bytes, model.vocabulary) == (45, 900)
+    untied = described(LLAMA, per_layer, types, places, Tensor("output.weight", (4096, 10), 70))
+    assert untied.embedding_bytes == 45 + 5000
 
 
 def more_of(case: dict[str, Any]) -> list[Tensor]:
@@ -112,22 +114,24 @@ def test_an_embedding_model_keeps_a_cache_and_ollama_embeds_with_it() -> None:
 @pytest.mark.parametrize(
     ("architecture", "layers", "windowed", "is_optional"),
     [
-        ("afmoe", 5, 4, True),
-        ("cohere2", 5, 4, False),
-        ("cohere2moe", 5, 3, False),
-        ("exaone-moe", 5, 4, False),
-        ("gemma-embedding", 7, 6, False),
-        ("laguna", 5, 3, True),
-        ("mellum", 5, 4, True),
-        ("modern-bert", 4, 2, True),
-        ("olmo2", 5, 4, True),
-        ("plamo3", 9, 8, True),
+        ("afmoe", 7, 6, True),
+        ("cohere2", 7, 6, False),
+        ("cohere2moe", 7, 5, False),
+        ("exaone-moe", 7, 6, False),
+        ("gemma-embedding", 11, 10, False),
+        ("laguna", 7, 5, True),
+        ("mellum", 7, 6, True),
+        ("modern-bert", 5, 3, True),
+        ("olmo2", 7, 6, True),
+        ("plamo3", 15, 14, True),
     ],
 )
 def test_windows_follow_the_pattern_of_the_engine(
     architecture: str, layers: int, windowed: int, is_optional: bool
 ) -> None:
-    """`swa_period` and `dense_first` in llama.cpp's src/models. One layer more than the period shows the full one."""
+    """`swa_period` and `dense_first` in llama.cpp's src/models. Two periods without their last layer
+    have one full layer if that is the last of a period, and two if it is the first.
+    """
     known: dict[str, object] = {"block_count": layers, "attention.head_count": 4}
     model = described(keys(architecture, {**known, "attention.sliding_window": 512}))
     assert (model.swa_layers, model.swa_window) == (windowed, 512)

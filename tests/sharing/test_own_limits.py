@@ -54,6 +54,17 @@ def test_a_limit_is_that_of_the_file_or_the_need_with_a_part_of_what_is_left(
     assert limits(Mps(limits="per-model", replicas=replicas), *asked, nodes=2) == expected
 
 
+def test_the_room_of_a_model_is_that_under_its_own_limit() -> None:
+    """14,846 - 9,000 - 2,000 = 3,846 are left, half for each: the limits add up to the entire GPU."""
+    found = place_on(models((9_000, None), (2_000, None)), Mps(limits="per-model"), instance(), 1)
+    assert [round(placement.room) for placement in found] == [1_923, 1_923]
+
+
+def test_no_gpu_of_another_vendor_holds_a_model_under_its_limit() -> None:
+    """What needs 4,000 MiB on a T4 needs no less on any NVIDIA GPU; only CUDA takes memory for its processes."""
+    assert "too small" in judge_limit(Share(memory_gib=3_990 / 1024), weighing(4_000))
+
+
 @given(
     asked=st.lists(st.tuples(st.integers(400, 12_000), st.none() | st.integers(1, 14)), min_size=1, max_size=6),
     replicas=st.integers(2, 4),
