@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from sharing.models.metadata import Tensor
+from sharing.models.tensor_types import BY_NAME
 from sharing.printable import printable
 from stacks.model_files.errors import UnreadableModelError
-from stacks.model_files.gguf_file import Contents
-from stacks.model_files.tensor_types import BY_NAME, tensor_bytes
+from stacks.model_files.gguf_file import Contents, tensor_bytes
 from tandem.deployed import ollama_replies
 from tandem.deployed.ollama import Ollama, same_tag
 from tandem.deployed.ollama_replies import Shown
