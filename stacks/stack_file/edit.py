@@ -101,7 +101,7 @@ def _without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _models_node(text: str) -> yaml.SequenceNode:
     """The list of models in the tree of nodes, which have positions."""
-    node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    node: Any = yaml.compose(text)
     for key in ("config", MODELS):
         node = next(value for its, value in node.value if its.value == key)
     assert isinstance(node, yaml.SequenceNode)
@@ -120,14 +120,14 @@ def _changed(text: str, node: yaml.MappingNode, own: Mapping[str, object], *, in
         return
     for key, (its, value) in present.items():
         if key in own:
-            yield its.start_mark.index, _end(value, its), f"{key}: {as_yaml(own[key])}"
+            yield its.start_mark.index, value.end_mark.index, f"{key}: {as_yaml(own[key])}"
         elif key in OWN_KEYS:
-            yield _without(text, its.start_mark.index, _end(value, its), key)
+            yield _without(text, its.start_mark.index, value.end_mark.index, key)
     if new and node.flow_style:
         end = node.end_mark.index - 1
         yield end, end, "".join(f", {key}: {as_yaml(value)}" for key, value in new.items())
     elif new:
-        end = _line_end(text, max(_end(value, its) for its, value in node.value))
+        end = _line_end(text, max(value.end_mark.index for its, value in node.value))
         lines = ["", *(f"{key}: {as_yaml(value)}" for key, value in new.items())]
         yield end, end, _joined(text, node.start_mark.column, lines)
 
@@ -160,16 +160,11 @@ def _span(text: str, node: yaml.Node) -> str:
     return text[node.start_mark.index : node.end_mark.index]
 
 
-def _end(value: yaml.Node, key: yaml.Node) -> int:
-    """Position after a value, or after the colon of a key without a value."""
-    return int(value.end_mark.index if value.end_mark.index > key.end_mark.index else key.end_mark.index + 1)
-
-
 def _last(node: yaml.Node) -> int:
     """Position after the last value in a node: libyaml puts the end of a block at the start of the next node."""
     if isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
         last = node.value[-1]
-        return _end(last[1], last[0]) if isinstance(last, tuple) else _last(last)
+        return int(last[1].end_mark.index) if isinstance(last, tuple) else _last(last)
     return int(node.end_mark.index)
 
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from sharing.models.metadata import Tensor
 from sharing.models.tensor_types import BY_NAME
+from sharing.printable import printable
 from stacks.model_files.errors import UnreadableModelError
 from stacks.model_files.gguf_file import Contents, tensor_bytes
 from tandem.deployed import ollama_replies
 from tandem.deployed.ollama import Ollama, same_tag
 from tandem.deployed.ollama_replies import Shown
-from tandem.terminal import short
 
 SAFETENSORS = "safetensors"
 
@@ -45,7 +45,7 @@ def _tensors(tag: str, listed: Sequence[ollama_replies.Tensor]) -> Iterator[Tens
             yield Tensor(each.name, tuple(each.shape), tensor_bytes(BY_NAME[each.type], each.shape))
         except (KeyError, ValueError) as error:
             raise UnreadableModelError(
-                f"Ollama describes a tensor of {tag} in an unknown way ({short(str(error))})",
+                f"Ollama describes a tensor of {tag} in an unknown way ({printable(str(error))[:80]})",
                 "Read its GGUF file instead.",
             ) from None
 

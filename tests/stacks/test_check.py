@@ -106,6 +106,7 @@ def test_a_warning_leaves_a_setup_true_and_says_nothing_about_the_cluster() -> N
 def test_memory_is_known_where_models_do_not_fit_and_unknown_after_an_error_of_form() -> None:
     large = check(models=["llama3.3:70b"], sharing=Exclusive())
     assert not large.memory["llama3-3-70b"].fits
+    assert str(large).startswith(f"error: {large.errors[0]}")
     assert check(models=["nothing:1b"], sharing=Exclusive()).memory == {}
 
 

@@ -119,7 +119,7 @@ def test_every_entry_of_the_model_is_described() -> None:
         "config:\n  tandem:models:\n  - name: mine:7b\n    gguf:\n",
         "config:\n  tandem:models:\n  - {name: 'mine:7b', gguf: a.json, slots: 2}\n",
         "config:\n  tandem:models: [\n    {name: 'mine:7b'},\n    {name: 'b:1b'}\n  ]\n",
-        "config:\n  tandem:models:\n  - {\n    name: 'mine:7b', # the name\n    slots: 2}\n",
+        "config:\n  tandem:models:\n  - {\n    name: 'mine:7b', # the name\n    slots: 2\n    }\n",
         "config:\n  tandem:models:\n  -\n    name: mine:7b\n    slots: 2\n\n\n  tandem:tags: {}\n",
         *(path.read_text(encoding="utf-8") for path in FILES),
     ],
