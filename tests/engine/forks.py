@@ -132,7 +132,7 @@ def _mind(client: socket.socket) -> NoReturn:
     for descriptor in (*files, is_alive):
         os.close(descriptor)
     client.sendall(process.to_bytes(LENGTH, "big"))
-    if client in select.select([client, lives], [], [])[0]:
+    if client.fileno() in select.select([client.fileno(), lives], [], [])[0]:
         os.kill(process, signal.SIGKILL)
     _, status = os.waitpid(process, 0)
     client.sendall(os.waitstatus_to_exitcode(status).to_bytes(LENGTH, "big", signed=True))
@@ -163,7 +163,7 @@ def _run(files: list[int], arguments: list[str], folder: str, environment: dict[
     except SystemExit as ended:
         code = ended.code
     except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]  # there is an exception
+        sys.excepthook(*sys.exc_info())
         code = 1
     atexit._run_exitfuncs()
     sys.stdout.flush()
