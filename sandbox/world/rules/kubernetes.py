@@ -213,7 +213,8 @@ HOOKS = HELM + "topics/charts_hooks/"
 DEFINITIONS = HELM + "chart_best_practices/custom_resource_definitions/"
 JOBS = DOCS + "concepts/workloads/controllers/job/"
 AWAITED = "https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/await/job.go"
-FIRST: tuple[Rule, ...] = (Rule((tokens.KUBERNETES,), (*CHANGE, *DELETE), "Unreachable", PROVIDER, _not_there),)
+# A deletion asks for the object first, see `World._found`.
+FIRST: tuple[Rule, ...] = (Rule((tokens.KUBERNETES,), CHANGE, "Unreachable", PROVIDER, _not_there),)
 RULES: tuple[Rule, ...] = (
     Rule((tokens.KUBERNETES,), CREATE, "NotFound", REASONS, _no_crd),
     Rule((tokens.KUBERNETES,), CREATE, "NotFound", REASONS, _no_namespace),

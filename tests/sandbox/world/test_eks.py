@@ -139,7 +139,9 @@ def test_addons_with_a_deployment_need_a_node_without_a_taint(clustered: Account
     clustered.make(tokens.ADDON, clusterName="c", addonName="coredns")
 
 
-@pytest.mark.parametrize("key", ["kubernetes.io/role", "CSIVolumeName", "ebs.csi.aws.com/cluster"])
+@pytest.mark.parametrize(
+    "key", ["kubernetes.io/role", "CSIVolumeName", "CSIVolumeSnapshotName", "ebs.csi.aws.com/cluster"]
+)
 @pytest.mark.real_world(
     behaviour="The EBS CSI driver does not start with extra tags that it reserves",
     source="aws-ebs-csi-driver 429e202: pkg/driver/validation.go, pkg/driver/driver.go",
