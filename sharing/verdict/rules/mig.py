@@ -27,7 +27,7 @@ def driver_partitions(config: StackConfig) -> Iterator[Problem]:
         for path, kind in pool.placed_types:
             if kind.gpu.mig_min_driver > versions.NVIDIA_DRIVER:
                 rule = f"needs NVIDIA driver {kind.gpu.mig_min_driver} or newer for MIG on its {kind.gpu.title}"
-                others = examples(("g7e.2xlarge", "p5.4xlarge", "p4d.24xlarge"), config.region, config.book)
+                others = examples(("g7e.2xlarge", "p5.4xlarge"), config.region, config.book)
                 fix = f"Use another GPU with MIG, {others}, or another mode." if others else "Use another mode."
                 yield Problem(path, kind.name, f"{rule}; the pinned AMI has {versions.NVIDIA_DRIVER}", fix)
 
