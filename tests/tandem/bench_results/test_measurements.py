@@ -11,15 +11,30 @@ import pytest
 import yaml
 
 from catalogue import community
+from sandbox.graph import Graph
+from stacks.stack_file.judge import judge_file
 from tandem.bench_results.community import to_share
 from tandem.bench_results.result import Run
 from tandem.bench_results.summary import summary
 from tandem.terminal import CallError
+from tests import command
 from tests.command import ROOT, call
 from tests.tandem.results import SPILLED, result, row, run, server, session, steady
 
 ALONE_MS, BUSY_MS = (20.0, 19.0, 25.0), (40.0, 40.0, 40.0)
 """Times between tokens of both models, by repeat."""
+
+
+@cache
+def resources() -> Graph:
+    return command.graph_of(judge_file(ROOT / "Pulumi.timeslice.yaml").plan())
+
+
+@pytest.fixture(autouse=True)
+def same_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every plan has those of `timeslice`: no test here is about them, and each program takes 0.1 s."""
+    found = resources()
+    monkeypatch.setattr(command, "graph_of", lambda _: found)
 
 
 @cache
@@ -143,15 +158,13 @@ def test_a_comparison_has_it_in_its_own_mode_only(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "command",
+    "words",
     [("choose", "llama2:7b", "mistral:7b", "--context", "2048"), ("modes", "timeslice", "--type", "g4dn.xlarge")],
 )
-def test_choose_and_modes_take_it_where_they_try_the_same(command: tuple[str, ...], tmp_path: Path) -> None:
-    assert call(*command, "--measured", measured(tmp_path / "r.json")).stderr == ""
+def test_choose_and_modes_take_it_where_they_try_the_same(words: tuple[str, ...], tmp_path: Path) -> None:
+    assert call(*words, "--measured", measured(tmp_path / "r.json")).stderr == ""
     elsewhere = (
-        (command[0], "--capacity", "spot", "llama3.2:1b")
-        if command[0] == "choose"
-        else ("modes", "--type", "g6.xlarge")
+        (words[0], "--capacity", "spot", "llama3.2:1b") if words[0] == "choose" else ("modes", "--type", "g6.xlarge")
     )
     assert "warning: r.json replaces no forecast here: it measured llama2:7b and mistral:7b on t4, timeslice" in (
         call(*elsewhere, "--measured", measured(tmp_path / "r.json")).stderr
@@ -160,8 +173,8 @@ def test_choose_and_modes_take_it_where_they_try_the_same(command: tuple[str, ..
 
 @pytest.mark.slow
 def test_choose_marks_the_rows_that_were_measured(tmp_path: Path) -> None:
-    command = ("choose", "llama2:7b", "mistral:7b", "--context", "2048", "--capacity", "spot")
-    lines = call(*command, "--measured", measured(tmp_path / "r.json")).stdout.splitlines()
+    words = ("choose", "llama2:7b", "mistral:7b", "--context", "2048", "--capacity", "spot")
+    lines = call(*words, "--measured", measured(tmp_path / "r.json")).stdout.splitlines()
     marked = [line for line in lines if line.endswith("*")]
     assert marked
     assert all("g4dn" in line and "timeslice" in line for line in marked)
