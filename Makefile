@@ -14,7 +14,7 @@ plan: .venv/plan  ## Plan a stack without AWS and without Pulumi (STACK=dev)
 
 # Every Python of the tests reads compiled files of our modules and of the tests, even where the caller's environment
 # says to write none: otherwise each compiles them again.
-test test-slow test-random test-engine test-faults: export PYTHONDONTWRITEBYTECODE =
+test test-slow test-random test-engine test-faults mutants: export PYTHONDONTWRITEBYTECODE =
 
 # What most changes need: a minute on two idle cores.
 test: .venv/test  ## Run the tests that most changes need (one to three minutes)

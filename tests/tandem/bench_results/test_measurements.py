@@ -13,16 +13,31 @@ import pytest
 import yaml
 
 from catalogue import community
+from sandbox.graph import Graph
+from stacks.stack_file.judge import judge_file
 from tandem.bench_results.community import of_result, to_share
 from tandem.bench_results.result import Run
 from tandem.bench_results.result_file import ResultError
 from tandem.bench_results.summary import summary
 from tandem.terminal import CallError
+from tests import command
 from tests.command import ROOT, call
 from tests.tandem.results import SPILLED, result, row, run, server, session, steady
 
 ALONE_MS, BUSY_MS = (20.0, 19.0, 25.0), (40.0, 40.0, 40.0)
 """Times between tokens of both models, by repeat."""
+
+
+@cache
+def resources() -> Graph:
+    return command.graph_of(judge_file(ROOT / "Pulumi.timeslice.yaml").plan())
+
+
+@pytest.fixture(autouse=True)
+def same_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every plan has those of `timeslice`: no test here is about them, and each program takes 0.1 s."""
+    found = resources()
+    monkeypatch.setattr(command, "graph_of", lambda _: found)
 
 
 @cache
