@@ -40,6 +40,7 @@ def test_the_recording_shows_no_warning_no_path_of_a_machine_and_each_name_in_fu
     assert [time for time in times if not re.fullmatch(r"(creating \(\d+s\)\.*|created \(\d+\.\d\ds\))", time)] == []
 
 
+@pytest.mark.slow
 def test_the_recording_types_commands_of_the_readme() -> None:
     picture = ElementTree.parse(ASSETS / "recording.svg").getroot()
     title = picture.findtext(f"{SVG}title") or ""

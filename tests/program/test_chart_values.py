@@ -60,6 +60,7 @@ def test_every_value_exists_in_its_chart_with_its_type(graphs: Callable[[str], G
         assert not list(unknown(release.inputs.get("values") or {}, known)), release.name
 
 
+@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="Node feature discovery runs once in a cluster; two of them fight over the labels of the nodes.",
     source="nvidia-device-plugin chart 0.20.0, Chart.yaml (condition nfd.enabled,gfd.enabled); "

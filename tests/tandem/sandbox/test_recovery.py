@@ -95,7 +95,7 @@ def sandbox(tmp_path: Path, capfd: Printed) -> Iterator[Staged]:
     """Its stack file is missing, so no program runs."""
     place = Place("dev", tmp_path / "Pulumi.dev.yaml", tmp_path)
     place.folder.mkdir(parents=True)
-    world = World()
+    world = World(patience=0.0)
     staged = Staged(place, world, Scripted())
     staged.printed = capfd
     yield staged
