@@ -134,7 +134,9 @@ def _answer(given: list[str]) -> int:
         end = given.index("--")
         given, passed_on = given[:end], given[end + 1 :]
     called = _called(given)
-    parsed = argparse.Namespace(given=given, passed_on=passed_on, json="--json" in given, command=called, then=[])
+    parsed = argparse.Namespace(
+        given=given, passed_on=passed_on, json="--json" in given, command=called, then=[], last=[]
+    )
     _warn_of_copy()
     code = _run(parsed)
     if code or not parsed.then:

@@ -7,7 +7,6 @@ replacement, and `trouble` has the reason of the last failure.
 
 import asyncio
 import os
-import weakref
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -51,7 +50,7 @@ class Forward:
 
     def __init__(self, api: Api, target: Target) -> None:
         self._api, self._target = api, target
-        self._open: weakref.WeakSet[asyncio.Task[None]] = weakref.WeakSet()
+        self._open: set[asyncio.Task[None]] = set()
         self.url = ""
         self.pod = ""
         """The pod of the last connection."""
@@ -77,6 +76,7 @@ class Forward:
         except Exception as error:
             self.trouble = f"the connection to {self.pod or self._target.name} was lost ({type(error).__name__})"
         finally:
+            self._open.discard(task)
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
@@ -153,11 +153,12 @@ def address_to(host: str, head: bytes) -> bytes:
 
 
 async def _send(reader: asyncio.StreamReader, socket: httpx_ws.AsyncWebSocketSession, host: str) -> None:
-    """An error, such as no head of an HTTP request, only ends the connection (`_serve`)."""
-    if host:
-        await socket.send_bytes(DATA + address_to(host, await reader.readuntil(END_OF_HEAD)))
-    while data := await reader.read(CHUNK):
-        await socket.send_bytes(DATA + data)
+    broken = (asyncio.IncompleteReadError, asyncio.LimitOverrunError)  # not the head of an HTTP request
+    with suppress(httpx_ws.HTTPXWSException, ConnectionError, *broken):
+        if host:
+            await socket.send_bytes(DATA + address_to(host, await reader.readuntil(END_OF_HEAD)))
+        while data := await reader.read(CHUNK):
+            await socket.send_bytes(DATA + data)
 
 
 @asynccontextmanager
