@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice, pairwise
-from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -45,7 +43,7 @@ WANTED: dict[str, tuple[StackConfig, Sequence[Capacity]]] = {
 }
 FIRST, LAST = 8, 2
 SOME = (
-    *("g4dn.xlarge", "g4dn.12xlarge", "g5.xlarge", "g6.xlarge", "g6e.xlarge", "g6f.large"),
+    *("g4dn.xlarge", "g4dn.12xlarge", "g5.xlarge", "g6.xlarge", "g6.12xlarge", "g6e.xlarge", "g6f.large"),
     *("g7e.2xlarge", "p4d.24xlarge"),
 )
 
@@ -83,29 +81,19 @@ def row(choice: Choice) -> tuple[int, str, str, str]:
     return cell.nodes, cell.instance.name, cell.way, cell.pool.capacity
 
 
-NAMES = "g4dn.xlarge g4dn.12xlarge g5.xlarge g6.xlarge g6.12xlarge g6e.xlarge g7e.2xlarge p4d.24xlarge"
-FEW = {name: instance_types()[name] for name in NAMES.split()}
-
-
-def choose_few(*given: Any, **more: Any) -> Choices:
-    """The same among a tenth of all types, in a tenth of the time."""
-    with mock.patch("sharing.verdict.choices.instance_types", return_value=FEW):
-        return choose(*given, **more)
-
-
 @cache
 def of_two_on_spot() -> Choices:
-    return choose_few(TWO, ["spot"])
+    return choose(TWO, ["spot"])
 
 
 @cache
 def of_sizes_on_spot() -> Choices:
-    return choose_few(SIZES, ["spot"])
+    return choose(SIZES, ["spot"])
 
 
 def test_no_type_that_holds_both_models_is_missing() -> None:
     """By hand: time-slicing needs both on one GPU; `exclusive` needs a GPU that holds the larger one."""
-    found = {row(choice)[1:3] for choice in choose_few(TWO, ["on-demand"]).fitting}
+    found = {row(choice)[1:3] for choice in choose(TWO, ["on-demand"]).fitting}
     for known in instance_types().values():
         usable = known.gpu.vendor == "nvidia" and not known.gpu.min_driver
         if usable and known.name in {"g4dn.xlarge", "g5.xlarge", "g6.xlarge", "g6e.xlarge", "p4d.24xlarge"}:
@@ -116,7 +104,7 @@ def test_no_type_that_holds_both_models_is_missing() -> None:
 def test_models_are_tried_on_several_nodes_with_fewer_shares_each() -> None:
     """Four models of 7,000 MiB: four on an L40S (45,460), two on a T4 (15,110)."""
     four = setup(models=tenants(*[weighing(7_000)] * 4))
-    rows = {row(choice)[:3] for choice in choose_few(four, ["on-demand"]).fitting}
+    rows = {row(choice)[:3] for choice in choose(four, ["on-demand"]).fitting}
     assert {(1, "g6e.xlarge", "timeslice"), (2, "g4dn.xlarge", "timeslice"), (4, "g4dn.xlarge", "exclusive")} <= rows
     assert not {(1, "g4dn.xlarge", "timeslice"), (3, "g4dn.xlarge", "timeslice")} & rows
     [one] = [tried.pools[0] for tried in islice(trials(four, instance("g6e.xlarge"), "timeslice", "node-group"), 1)]
@@ -141,7 +129,7 @@ def test_many_models_get_no_more_shares_than_mps_has() -> None:
 
 
 def test_setups_below_the_least_speed_are_kept_apart_the_fastest_first() -> None:
-    found = choose_few(TWO, ["spot"], "per-token", 40.0)
+    found = choose(TWO, ["spot"], "per-token", 40.0)
     slow, fast = ([choice.cell.tokens_per_s for choice in some] for some in (found.too_slow, found.fitting))
     assert min(fast) >= 40 > max(slow)
     assert slow == sorted(slow, reverse=True)
@@ -152,7 +140,7 @@ def test_setups_below_the_least_speed_are_kept_apart_the_fastest_first() -> None
 
 def test_types_that_only_the_region_lacks_are_offered_elsewhere() -> None:
     """Calgary has no type of the catalogue (AWS, EC2 instance types by region), and a T4 holds both models."""
-    found = choose_few(replace(TWO, region="ca-west-1"), ["on-demand"])
+    found = choose(replace(TWO, region="ca-west-1"), ["on-demand"])
     assert not found.fitting
     assert "g4dn.xlarge" in found.offered_elsewhere
     assert "g4dn.xlarge" not in of_two_on_spot().offered_elsewhere
@@ -165,12 +153,13 @@ def test_of_two_at_the_same_price_the_faster_is_first_and_the_one_without_a_warn
     assert found.fitting[found.proposed].cell.way == "timeslice"
     # At the same price, MPS has a limit for each model.
     assert found.limited is found.fitting[0]
-    assert choose_few(TWO, ["spot"], "tokens").limited is None
-    assert choose_few(TWO, ["spot"], isolated=("memory",)).limited is None
+    assert choose(TWO, ["spot"], "tokens").limited is None
+    assert choose(TWO, ["spot"], isolated=("memory",)).limited is None
     assert found.nearest is None
-    poor = choose_few(replace(TWO, max_usd_per_hour=0.2), ["spot"])
+    poor = choose(replace(TWO, max_usd_per_hour=0.2), ["spot"])
     assert poor.nearest
     assert (row(poor.over_budget[0])[2], row(poor.nearest)[2], poor.limited) == ("mps", "timeslice", None)
+    assert [*map(row, poor.holding)] == [*map(row, found.holding)]
     whole, nodes = found.fitting[0].usd_per_million_tokens(), found.fitting[0].cell.usd_per_million_tokens()
     assert whole
     assert nodes
@@ -181,7 +170,7 @@ def test_of_two_at_the_same_price_the_faster_is_first_and_the_one_without_a_warn
 
 def test_where_every_setup_has_a_warning_the_one_with_the_fewest_is_proposed() -> None:
     """No table has the price of sa-east-1, so each setup has a warning about its price."""
-    found = choose_few(TWO.changed(region="sa-east-1"), ["on-demand"])
+    found = choose(TWO.changed(region="sa-east-1"), ["on-demand"])
     first, second = found.fitting[:2]
     assert (first.cell.way, second.cell.way) == ("mps", "timeslice")
     assert len(first.doubts) > len(second.doubts) > 0
@@ -198,10 +187,10 @@ def test_a_large_and_a_small_model_have_limits_of_their_own_on_the_cheapest_gpu(
         (1, "g4dn.xlarge", "mps-per-model", "spot"),
         (1, "g4dn.xlarge", "timeslice", "spot"),
     ]
-    isolated = choose_few(SIZES, ["spot"], isolated=("memory", "hardware", "own GPU"))
+    isolated = choose(SIZES, ["spot"], isolated=("memory", "hardware", "own GPU"))
     assert row(isolated.fitting[isolated.proposed]) == (1, "g4dn.xlarge", "mps-per-model", "spot")
     assert {choice.isolation for choice in isolated.fitting} == {"memory", "hardware", "own GPU"}
-    alone = choose_few(SIZES, ["spot"], isolated=("hardware", "own GPU"))
+    alone = choose(SIZES, ["spot"], isolated=("hardware", "own GPU"))
     assert row(alone.fitting[0]) == (2, "g4dn.xlarge", "exclusive", "spot")
 
 
@@ -210,7 +199,7 @@ def test_limits_per_model_are_a_setup_only_where_equal_ones_do_not_hold_the_mode
     assert (1, "g6.xlarge", "mps") in rows
     assert (1, "g6.xlarge", "mps-per-model") not in rows
     with_limits = replace(SIZES, models=[SIZES.models[0].changed(share=Share(memory_gib=10)), SIZES.models[1]])
-    limited = choose_few(with_limits, ["spot"]).fitting
+    limited = choose(with_limits, ["spot"]).fitting
     rows = {row(choice)[:3] for choice in limited}
     assert (1, "g6.xlarge", "mps-per-model") in rows
     # Modes without such limits are tried without `share`.
@@ -220,7 +209,7 @@ def test_limits_per_model_are_a_setup_only_where_equal_ones_do_not_hold_the_mode
 
 def test_setups_that_generate_no_tokens_are_ranked_by_price_whatever_is_asked_for() -> None:
     embedding = setup(models=tenants("nomic-embed-text:latest", "nomic-embed-text:latest"))
-    by_price, by_token = choose_few(embedding, ["spot"]), choose_few(embedding, ["spot"], "per-token")
+    by_price, by_token = choose(embedding, ["spot"]), choose(embedding, ["spot"], "per-token")
     assert [*map(row, by_price.fitting)] == [*map(row, by_token.fitting)]
     # Neither is faster, and one has limits.
     assert by_price.limited
