@@ -56,6 +56,7 @@ def run(entities: Entities, job: Entity) -> None:
     A Job for which Pulumi does not wait stays active until its pods can run. A suspended Job has no pods.
     """
     if value_at(job.inputs, "spec.suspend"):
+        job.outputs["status"] = {"conditions": [{"type": "Suspended"}]}
         return
     given = (entities, job.cluster, job.namespace, str(value_at(job.outputs, "metadata.name")), job.inputs)
     pods = pods_of_job(given[3], job.inputs)
