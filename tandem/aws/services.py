@@ -343,8 +343,8 @@ def _find_budgets(account: Account, owner: Owner) -> Iterator[Resource]:
             resource = Resource(kind="budgets", id=raw["BudgetName"], tags={})
             # Tags are one request for each budget; an account can have 20,000 budgets.
             is_candidate = resource.id.startswith(f"{PROJECT}-")
-            if is_candidate and (tags := _budget_tags(account, resource)) and owner.owns(tags):
-                yield replace(resource, tags=tags)
+            if is_candidate and owner.owns(_budget_tags(account, resource) or {}):
+                yield resource
 
 
 def _budget_tags(account: Account, resource: Resource) -> Tags | None:
