@@ -60,6 +60,14 @@ def test_errors_of_aws_are_explained(emulated: Emulated, refusal: Refusal, comma
     assert shown in refusal(command)
 
 
+def test_credentials_of_the_environment_that_have_expired_are_an_error(
+    emulated: Emulated, refusal: Refusal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """botocore credentials.py, EnvProvider: it reads the time of `AWS_CREDENTIAL_EXPIRATION`."""
+    monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", "2020-01-01T00:00:00Z")
+    assert "the AWS credentials have expired: " in refusal("quota")
+
+
 def test_a_call_of_a_command_without_permission_is_named(emulated: Emulated, refusal: Refusal) -> None:
     emulated.denied["DescribeVpcs"] = "UnauthorizedOperation"
     assert "may not call DescribeVpcs" in refusal("quota")
