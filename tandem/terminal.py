@@ -182,7 +182,8 @@ def status(text: str) -> Iterator[None]:
             seconds += PATIENCE_SECONDS
             print_line(f"{text} … ({seconds:.0f} s so far)", sys.stderr)
 
-    thread = threading.Thread(target=repeat)
+    # Ctrl-C just after the start must not leave the program waiting for it.
+    thread = threading.Thread(target=repeat, daemon=True)
     thread.start()
     try:
         yield
