@@ -16,7 +16,7 @@ plan: .venv/plan  ## Plan a stack without AWS and without Pulumi (STACK=dev)
 # says to write none: otherwise each compiles them again.
 test test-slow test-random test-engine test-faults mutants: export PYTHONDONTWRITEBYTECODE =
 
-# What most changes need: a minute on two idle cores.
+# What most changes need: 45 to 80 seconds on two idle cores.
 test: .venv/test  ## Run the tests that most changes need (one to three minutes)
 	@.venv/bin/python -m pytest -n auto -m "not slow"
 

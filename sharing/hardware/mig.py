@@ -142,12 +142,12 @@ def fits(layout: Layout, gpu: Gpu) -> bool:
 
 def _has_places(layout: Layout) -> bool:
     pieces = [(profile.slices, profile.starts) for profile, count in layout for _ in range(count)]
-    return _placed(tuple(sorted(pieces, reverse=True)), taken=0)
+    return _placed(tuple(sorted(pieces)), taken=0)
 
 
 @cache
 def _placed(pieces: tuple[tuple[int, tuple[int, ...]], ...], taken: int) -> bool:
-    """Whether every piece fits into the memory slices that the bits of `taken` leave free; the largest piece first.
+    """Whether every piece fits into the memory slices that the bits of `taken` leave free.
 
     A piece is its number of slices and the positions at which it may begin.
     """

@@ -168,8 +168,8 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
         )
     if config.awake:
         rows.append(("per model", f"${bill.per_model_hour:.4f}", "an equal part of the total"))
-        saved = (bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH
-        saving = f"the whole stack: ${saved:,.0f} per month more" if saved >= 0.5 else "the whole stack: the same"
+        more = round((bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH)
+        saving = f"the whole stack: ${more:,} per month more" if more > 0 else "the whole stack: the same"
         rows.append(("with a GPU for each model", f"${bill.dedicated_usd_per_hour:.4f}", saving))
     print_rows(console, rows, [1])
     if bill.week and config.park:

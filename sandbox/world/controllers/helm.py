@@ -77,7 +77,6 @@ def uninstall(entities: Entities, release: Entity) -> None:
         crds = entities.owned_by(release, tokens.CRD)
         for custom in [one for crd in crds for one in custom_resources(entities, crd)]:
             entities.remove(custom)
-        entities.remove(release)
     else:
         forget(entities, release)
 

@@ -102,6 +102,13 @@ def test_context_slots_region_and_capacity_are_those_of_the_arguments() -> None:
     assert only["region"] == "us-west-2"
 
 
+def test_a_margin_is_of_the_memory_that_its_model_may_use() -> None:
+    ways = {one["way"]: one["margin_of_mib"] for one in report(*PAIR)["setups"] if one["instance_type"] == "g6.xlarge"}
+    # nvidia-smi reports 23,034 MiB for an L4; MPS limits each of two models to half of that.
+    assert ways["mps"] == 23_034 // 2
+    assert 22_000 < ways["timeslice"] == ways["exclusive"] < 23_034
+
+
 @pytest.mark.parametrize(
     ("budget", "found", "least"), [("0.2", r"(\d+\.\d\d)\.\n$", 0.01), ("200/month", r"(\d+)/month", 1)]
 )

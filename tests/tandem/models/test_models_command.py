@@ -5,10 +5,12 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from stacks.model_files import cache
+from stacks.model_files.errors import UnreadableModelError
 from stacks.model_files.gguf_file import Contents, read
 from stacks.stack_file.check import check
 from stacks.stack_file.judge import judge_file
@@ -348,6 +350,13 @@ def test_a_server_is_asked_only_if_it_is_named(model: Path, monkeypatch: pytest.
         assert any(note.startswith(f"The catalogue has {name}:") for note in notes) is is_known
     assert "is not read: TANDEM_OFFLINE is set" in refused(1, "models", "inspect", "mine:1b")
     assert "--ollama h:1: " in refused(2, "models", "inspect", "mine:1b", "--ollama", "h:1")
+
+
+def test_an_error_names_tags_alone_as_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_tensors = UnreadableModelError("Ollama describes mine:1b without tensors", "Update Ollama.")
+    monkeypatch.setattr("tandem.models.from_ollama.read_tag", Mock(side_effect=no_tensors))
+    for given in (["mine:1b", "--ollama", "http://h:1"], ["https://h/mine.gguf"], [str(ROOT / "README.md")]):
+        assert "error: model" not in refused(1, "models", "inspect", *given)
 
 
 def test_an_ollama_that_is_unavailable_is_named() -> None:

@@ -151,6 +151,7 @@ def test_the_options_decide_what_is_looked_at_and_how_often(monkeypatch: pytest.
     monkeypatch.setattr(connection, "reached", lambda *_: nullcontext())
     monkeypatch.setattr(watch, "looks", look)
     assert call("watch", "timeslice").stdout.startswith("timeslice at ")
+    assert watch.now().microsecond == 0
     assert call("watch", "timeslice", "--once", "--probe", "--interval", "7", "--json").json["stack"] == "timeslice"
     assert given == [
         {"probe": False, "interval": 2, "once": False},
