@@ -51,7 +51,9 @@ class SpotGpuNodeGroupArgs:
     zones: pulumi.Input[Sequence[str]] = ()
     """Zones of these subnets. They are stored in a tag, so that `GpuCluster.zones_of_pool` keeps the group there."""
     sharing: Sharing
-    """The sharing mode, e.g. `TimeSlicing(replicas=2)`. It becomes a label on the nodes."""
+    """The sharing mode, e.g. `TimeSlicing(replicas=2)`. It becomes a taint of the nodes, and with slices or limits per
+    model also a label.
+    """
     mode_taint: pulumi.Input[str] | None = None
     """Value of the nodes' taint `tandem/mode`. Defaults to the name of the mode's configuration, e.g. `timeslice-2`. A
     new value evicts pods that only tolerate the old one.

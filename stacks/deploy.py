@@ -70,7 +70,10 @@ def deploy(plan: Plan) -> None:
 
 
 def create_base(plan: Plan) -> Base:
-    """The provider, the cluster, and the values of pools that are kept in the state."""
+    """The provider, the cluster, and the values of pools that are kept in the state.
+
+    Reads a cluster and a network that exist from AWS first, and which pools are asleep; refuses those that do not suit.
+    """
     # Controllers tag their resources, so the stack's tags include the default tags of the provider.
     tags = stack_tags(plan.stack, plan.config.merged_tags())
     provider = create_provider(plan.config)

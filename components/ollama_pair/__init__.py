@@ -1,4 +1,4 @@
-"""OllamaPair: an Ollama server for each of two or more models, each on its own share of a GPU."""
+"""OllamaPair: an Ollama server for each of its models, each on its own share of a GPU."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,8 @@
 """Sharing modes as data: a discriminated union whose members have the same methods.
 
 A mode defines the resource that a pod requests, the configuration of the NVIDIA device plugin, the node labels, the
-shares of a GPU, and which GPUs support it. No other code asks for the name of a mode.
+shares of a GPU, and which GPUs support it. Other code asks these methods; only advice, which proposes another mode
+(`sharing.verdict.advice`, `choices`), and what is true of one mode alone ask for its name.
 """
 
 from collections.abc import Collection

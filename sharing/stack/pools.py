@@ -84,7 +84,7 @@ class GpuNodes(Section):
 
 
 class GpuPool(GpuNodes):
-    """One of several pools of GPU nodes."""
+    """A pool of GPU nodes with its name and its sharing mode."""
 
     name: Annotated[str, Fix("Use up to 20 lower-case letters, digits and dashes, for example `name: fast`.")] = Field(
         pattern=r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$", description="In a list of pools: the name that models refer to."

@@ -71,7 +71,7 @@ class QuickVerdict(PricedSetup):
 
 
 def judge_quickly(config: StackConfig) -> QuickVerdict:
-    """Applies every rule to `config` and stops at none."""
+    """Applies the table of rules, and judges memory and cost: all that decides whether a setup is accepted."""
     fits = [fit for pool in config.pools if is_judgeable(pool) for fit in _fits(config, pool)]
     fits.sort(key=lambda fit: fit.served.index)
     priced = price(config)

@@ -1,6 +1,6 @@
-"""Judges a stack once: all errors of form, or else all errors of the rules, or a `Plan`.
+"""Judges a stack once: all errors of form, or else the decision of the rules.
 
-Pulumi deploys a `Plan`, and every command uses it.
+`Judged.plan` returns the `Plan` that they accept. Pulumi deploys it, and every command uses it.
 """
 
 import datetime

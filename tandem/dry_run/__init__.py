@@ -1,1 +1,1 @@
-"""The plan of a stack file, before anything is deployed: verdict, resources, time, report. No network."""
+"""What a judged stack would create, and how long it takes, before anything is deployed; `plan` and others use it."""

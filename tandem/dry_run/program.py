@@ -1,4 +1,4 @@
-"""Plans a stack: rules first, without Pulumi; then the whole program, in this process, against the emulated cloud."""
+"""Runs the program of a judged stack, in this process, against the emulated cloud, which keeps nothing."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

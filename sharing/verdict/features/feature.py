@@ -24,7 +24,10 @@ class CheaperHours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """An optional part of a stack: everything but its section (`sharing.stack`) and its block (`stacks.features`)."""
+    """An optional part of a stack: everything but its section (`sharing.stack`) and its block (`stacks.features`).
+
+    A schedule also changes what every pool is: code that counts nodes asks `config.park` itself.
+    """
 
     key: str
     """The path of its section in the stack file, e.g. `budget.alert`."""
