@@ -46,8 +46,8 @@ from stacks.stack_file import schema, write
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.provider_keys import REGION
 from tandem.doctor.checks import CHECKS
-from tandem.dry_run.report import PlanReport
 from tandem.init import recipes
+from tandem.plan_json.report import PlanReport
 
 ROOT = Path(__file__).resolve().parent.parent
 DECISIONS = ROOT / "docs" / "decisions"

@@ -43,6 +43,7 @@ SHARED = (
     "lookup",
     "price_cache",
     "dry_run",
+    "plan_json",
     "search",
     "bench_results",
     "aws",

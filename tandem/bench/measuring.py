@@ -240,7 +240,7 @@ class _Measuring:
 def _plan(stack: str) -> dict[str, Any]:
     """The stack's plan, without its resources, which are long and irrelevant to speed."""
     from stacks.stack_file.judge import judge_file
-    from tandem.dry_run.report import report
+    from tandem.plan_json.report import report
 
     return report(judge_file(existing(stack)), None).model_dump(exclude={"resources"})
 

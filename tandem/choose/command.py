@@ -160,7 +160,7 @@ def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, w
 def _choice(choice: "Choice") -> dict[str, Any]:
     from dataclasses import asdict
 
-    from tandem.dry_run.speed_report import speed_fields
+    from tandem.plan_json.speed import speed_fields
     from tandem.search.base_stack import sharing_values
 
     cell, bill, tightest = choice.cell, choice.bill, choice.tightest

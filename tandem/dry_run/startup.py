@@ -88,7 +88,7 @@ def name_stage(urn: str, config: StackConfig) -> str:
 def _times(graph: Graph, config: StackConfig) -> Callable[[Resource], tuple[float, float]]:
     """Minutes that a resource takes, and their uncertainty; types that the table lacks take no time."""
     known = known_times()
-    late = {pool.name for pool in config.pools if pool.provisioner == "karpenter"}
+    late = {pool.name for pool in config.karpenter_pools}
     claimed = {served.id for served in config.models if served.pool in late}
     mib = {served.id: weights_mib(served) for served in config.models}
     together: dict[str, float] = {}

@@ -110,7 +110,7 @@ def as_dict(config: "StackConfig", tried: Sequence["Cell"]) -> dict[str, Any]:
 
 
 def _cell(cell: "Cell") -> dict[str, Any]:
-    from tandem.dry_run.speed_report import speed_fields
+    from tandem.plan_json.speed import speed_fields
 
     instance, sharing = cell.instance, cell.pool.sharing
     return {

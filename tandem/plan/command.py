@@ -164,7 +164,7 @@ def _answer(
     """Shows the plan or the errors, to people or to programs; returns the exit code."""
     if parsed.json:
         from tandem.dry_run.program import run
-        from tandem.dry_run.report import report
+        from tandem.plan_json.report import report
 
         planned = None if judged.refused else run(judged.plan())
         if planned and parsed.graph:

@@ -23,7 +23,7 @@ from stacks.stack_file.judge import Judged
 from stacks.stack_file.yaml import Source, read
 from tandem.columns import NOTES, PER_MILLION, TOKENS_PER_S, Column, price_cell, print_table, speed_cell
 from tandem.dry_run.program import Planned, run
-from tandem.dry_run.report import report
+from tandem.plan_json.report import report
 from tandem.search.base_stack import sharing_values, without_shares
 from tandem.terminal import CallError, hint_at_left_out, say, say_about
 

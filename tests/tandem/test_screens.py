@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 from pydantic import TypeAdapter
 
-from tandem.dry_run.report import PlanReport
+from tandem.plan_json.report import PlanReport
 from tests.command import ROOT, Screen, call, on_screen
 from tests.conftest import Golden
 from tests.goldens import in_full

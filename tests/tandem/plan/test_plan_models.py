@@ -11,7 +11,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
-from tandem.dry_run.report import PlanReport
+from tandem.plan_json.report import PlanReport
 from tests.command import Ended, call, on_screen
 from tests.shipped import copy_project
 from tests.tandem.bench_results.test_measurements import measured

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from stacks.outputs import describe
 from stacks.stack_file.judge import judge_file
-from tandem.dry_run.report import PlanReport
+from tandem.plan_json.report import PlanReport
 from tests.command import Ended, call, on_screen
 from tests.sharing.builders import pair, pool, setup, tenants
 from tests.tandem.fake_pulumi import bare_project, pulumi

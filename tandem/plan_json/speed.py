@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from sharing.speed.estimate import Estimate
 from sharing.verdict.quick import Fit
-from tandem.dry_run.report_parts import Cents, Report, Tenths, Whole, at
+from tandem.plan_json.parts import Cents, Report, Tenths, Whole, at
 
 
 class SpeedReport(Report):

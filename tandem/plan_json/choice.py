@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from tandem.dry_run.report_parts import Report, Whole, at
+from tandem.plan_json.parts import Report, Whole, at
 
 
 class ChoiceReport(Report):

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from tandem.dry_run.report_parts import Cents, Report, Tenths, at
+from tandem.plan_json.parts import Cents, Report, Tenths, at
 
 
 class SwitchStepReport(Report):

@@ -16,10 +16,10 @@ from sharing.stack.startup import after_a_reclaim, cold_start
 from sharing.verdict.features.scale_to_zero import sleepers
 from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Judged, Plan
-from tandem.dry_run.choice_report import ChoiceReport
-from tandem.dry_run.report_parts import Cents, Price, Report, Tenths, Whole, at
-from tandem.dry_run.speed_report import SpeedReport, TokenPriceReport
-from tandem.dry_run.switch_report import SwitchReport
+from tandem.plan_json.choice import ChoiceReport
+from tandem.plan_json.parts import Cents, Price, Report, Tenths, Whole, at
+from tandem.plan_json.speed import SpeedReport, TokenPriceReport
+from tandem.plan_json.switch import SwitchReport
 
 # Imports that only an accepted stack needs are where they are used.
 if TYPE_CHECKING:
