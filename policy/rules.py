@@ -27,6 +27,7 @@ from sharing.fit.memory import need
 from sharing.hardware.gpus import Gpu
 from sharing.models.catalogue import KvType, models
 from sharing.models.served import DEFAULT_CONTEXT, ServedModel
+from sharing.modes.base import LAYOUT_LABEL
 from sharing.modes.layouts import Slices
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.problems import Problem
@@ -35,7 +36,7 @@ from sharing.stack.pools import POOL, GpuPool
 from sharing.verdict.full import judge_fully
 from sharing.verdict.rules.table import RULES
 
-CONFIG_LABEL, LAYOUT_LABEL = "nvidia.com/device-plugin.config", "nvidia.com/mig.config"
+CONFIG_LABEL = "nvidia.com/device-plugin.config"
 WITHOUT_OPERATOR = ("nvidia.com/gpu.deploy.operands", "nvidia.com/gpu.deploy.device-plugin")
 """Node labels that keep the operator's plugin off, with `false`. Source: gpu-operator v26.7.0 state_manager.go."""
 DISCOVERED = re.compile(r"(nvidia\.com|karpenter\.k8s\.aws|(feature\.node|node|topology|beta)?\.?kubernetes\.io)/")
@@ -223,13 +224,14 @@ def _sharing_of(group: Group, plugin: Plugin | None) -> Sharing:
 
 def _by_table(*names: str, where: Callable[[Shared], object] = bool) -> Callable[[Program], Iterator[Finding]]:
     """What rules of `sharing` refuse in groups, `where` they apply."""
+    rules = {rule.name: rule for rule in RULES}
+    chosen = [rules[name] for name in names]
 
     def find(program: Program) -> Iterator[Finding]:
         for shared in filter(where, share_groups(program)):
             config, tenants = shared.stack()
-            for rule in RULES:
-                if rule.name in names:
-                    yield from (shared.say(problem, tenants) for problem in rule.check(config))
+            for rule in chosen:
+                yield from (shared.say(problem, tenants) for problem in rule.check(config))
 
     return find
 

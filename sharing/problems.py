@@ -135,15 +135,15 @@ def in_quotes(text: str) -> str:
     return f'Put it in quotes: "{text}".'
 
 
-def format_problems(name: str, kind: str, problems: Sequence[Problem]) -> list[str]:
+def format_errors(name: str, problems: Sequence[Problem]) -> list[str]:
     """The problems as lines under a heading, e.g. `error: Pulumi.dev.yaml has 2 errors`; nothing when there are none.
 
-    `kind` is `error` or `warning`. The same problem of many models is one line.
+    The same problem of many models is one line.
     """
     if not problems:
         return []
     lines = group(problems)
-    return [f"{kind}: {one_line(name)} has {counted(len(lines), kind)}", *(f"  {problem}" for problem in lines)]
+    return [f"error: {one_line(name)} has {counted(len(lines), 'error')}", *(f"  {problem}" for problem in lines)]
 
 
 def place_in_file(problem: Problem) -> tuple[bool, int, int]:

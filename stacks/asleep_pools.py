@@ -100,15 +100,14 @@ def _find_empty_groups(cluster: str, options: pulumi.InvokeOptions) -> Iterator[
 
 def _find_empty_pools(plan: Plan, cluster: str, options: pulumi.InvokeOptions) -> Iterator[str]:
     """Pools of Karpenter without an instance."""
-    for pool in plan.config.pools:
-        if pool.provisioner == "karpenter":
-            answer = aws.ec2.get_instances(
-                instance_tags={LAUNCHED_BY: pool.name, f"kubernetes.io/cluster/{cluster}": "owned"},
-                instance_state_names=["pending", "running"],
-                opts=options,
-            )
-            if not answer.ids:
-                yield pool.name
+    for pool in plan.config.karpenter_pools:
+        answer = aws.ec2.get_instances(
+            instance_tags={LAUNCHED_BY: pool.name, f"kubernetes.io/cluster/{cluster}": "owned"},
+            instance_state_names=["pending", "running"],
+            opts=options,
+        )
+        if not answer.ids:
+            yield pool.name
 
 
 def _read_last(*, is_scheduled: bool) -> ParkingOutputs | None:

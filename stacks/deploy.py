@@ -27,6 +27,7 @@ from components.device_plugin_sharing.plugin_chart import fingerprint as plugin_
 from components.ollama_pair.placement import JudgedPools
 from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
 from components.share_proof.expectation import expectations, fingerprint
+from sharing.fit.karpenter import count_controllers
 from sharing.fit.shares import limits_on_one_gpu
 from sharing.hardware.system_instances import system_types
 from sharing.names import PROJECT, cluster_name, filled, stack_tags
@@ -34,7 +35,6 @@ from sharing.stack.cluster import ClusterSettings
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
 from sharing.stack.zones import pool_demand
-from sharing.verdict.rules.karpenter import count_controllers
 from stacks.asleep_pools import find_parking
 from stacks.base import Base, Serving
 from stacks.caller import find_caller
@@ -207,9 +207,8 @@ def find_vpc(settings: ClusterSettings) -> ExistingVpc | None:
 def create_gpu_nodes(base: Base) -> dict[str, pulumi.Resource]:
     """The provisioner of the GPU nodes, by pool: a node group, or Karpenter."""
     fixed = [pool for pool in base.plan.config.pools if pool.provisioner == "node-group"]
-    coming = [pool for pool in base.plan.config.pools if pool.provisioner == "karpenter"]
     found: dict[str, pulumi.Resource] = {pool.name: _node_group(base, pool) for pool in fixed}
-    if coming:
+    if coming := base.plan.config.karpenter_pools:
         found |= dict.fromkeys((pool.name for pool in coming), _karpenter(base, coming))
     return found
 

@@ -21,7 +21,7 @@ from sharing.existing.objects import Installed, read_installed
 from sharing.existing.vpc import judge_network, network_around
 from sharing.names import OWNER_LABEL, POOL_LABEL, cluster_name
 from sharing.printable import quoted
-from sharing.problems import Problem, format_problems
+from sharing.problems import Problem, format_errors
 from stacks.existing_vpc import read_vpc
 from stacks.kubernetes_api import KubernetesApi, NotAdmittedError, NotReachedError
 from stacks.stack_file.judge import Plan
@@ -130,4 +130,4 @@ def _read_installed(found: Any, authentication: str, options: pulumi.InvokeOptio
 
 def _error(name: str, problems: list[Problem]) -> Exception:
     # Pulumi adds its own `error: ` before it.
-    return pulumi.RunError("\n".join(format_problems(f"cluster {name}", "error", problems)).removeprefix("error: "))
+    return pulumi.RunError("\n".join(format_errors(f"cluster {name}", problems)).removeprefix("error: "))

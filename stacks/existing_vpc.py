@@ -11,7 +11,7 @@ from sharing.existing import vpc as rules
 from sharing.existing.vpc import Network, VpcFacts, Way
 from sharing.names import cluster_name
 from sharing.printable import quoted
-from sharing.problems import format_problems
+from sharing.problems import format_errors
 from sharing.stack.config import StackConfig
 from stacks.stack_file.judge import Plan
 
@@ -33,7 +33,7 @@ def check_vpc(plan: Plan, options: pulumi.InvokeOptions) -> None:
     home = aws.eks.get_cluster(name=name, opts=options).vpc_config.vpc_id if is_deployed else ""
     errors, warnings = rules.judge_network(network, facts, plan.config, deployed_in=home)
     if errors:
-        lines = format_problems(f"Pulumi.{plan.stack}.yaml", "error", errors)
+        lines = format_errors(f"Pulumi.{plan.stack}.yaml", errors)
         raise pulumi.RunError("\n".join(lines).removeprefix("error: "))
     for warning in warnings:
         pulumi.log.warn(str(warning))

@@ -13,6 +13,7 @@ from components.arguments import check_arguments, check_least
 from components.mps_daemon import user_data
 from components.node_group import ROOT_DEVICE
 from components.planned_pools import PlannedPool, plan_pool
+from sharing.fit.karpenter import limits, reported_gpus, shared_resources
 from sharing.hardware.gpus import Gpu, alike
 from sharing.modes.base import MPS_LABEL
 from sharing.modes.modes import Sharing
@@ -26,7 +27,6 @@ from sharing.names import (
     ZONE_LABEL,
 )
 from sharing.stack.pools import NODE_IMAGES_GIB, Capacity
-from sharing.verdict.rules.karpenter import limits, reported_gpus, shared_resources
 from sharing.versions import AMI_DATE
 
 Manifest = dict[str, Any]

@@ -14,7 +14,7 @@ class Scope:
     group_arn: str
     """`arn:PARTITION:scheduler:REGION:ACCOUNT:schedule-group/NAME`, from which partition, region and account are taken.
     """
-    queue_arn: str = ""
+    queue_arn: str
 
     @property
     def partition(self) -> str:

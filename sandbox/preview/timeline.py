@@ -41,11 +41,6 @@ class _Moment(NamedTuple):
     """URN of the custom resource that ends at this moment; "" for the start of the `up`."""
 
 
-def schedule(graph: Graph, minutes: Minutes) -> Mapping[str, Step]:
-    """Start and end of each custom resource by URN, if it only waits for other resources."""
-    return _scheduled(graph, minutes)[0]
-
-
 def longest_path(graph: Graph, minutes: Minutes, until: str | None = None) -> list[Step]:
     """The steps of the critical path to the end of the `up`, or to `until`, a resource or component.
 

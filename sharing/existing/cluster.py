@@ -240,14 +240,10 @@ def _minor(version: str) -> int:
 
 def _judge_authentication(facts: ClusterFacts, config: StackConfig) -> Iterator[Problem]:
     # EKS admits the role of a managed node group itself, in every mode.
-    if facts.authentication == "CONFIG_MAP" and _of_karpenter(config):
+    if facts.authentication == "CONFIG_MAP" and config.karpenter_pools:
         rule = f"needs an access entry for its nodes, and '{facts.name}' has the authentication mode CONFIG_MAP"
         fix = "Write `provisioner: node-group`, or change the mode to API_AND_CONFIG_MAP, which cannot be undone."
-        yield Problem(f"{_of_karpenter(config)[0].path}.provisioner", "karpenter", rule, fix)
-
-
-def _of_karpenter(config: StackConfig) -> list[GpuPool]:
-    return [pool for pool in config.pools if pool.provisioner == "karpenter"]
+        yield Problem(f"{config.karpenter_pools[0].path}.provisioner", "karpenter", rule, fix)
 
 
 def _judge_network(there: There) -> Iterator[Problem]:
@@ -282,7 +278,7 @@ def _judge_volumes(there: There) -> Iterator[Problem]:
 
 def _judge_identity(there: There) -> Iterator[Problem]:
     """Karpenter gets its role from the Pod Identity agent."""
-    pools = _of_karpenter(there.config)
+    pools = there.config.karpenter_pools
     if pools and not any(each.uses("eks-pod-identity-agent") for each in there.workloads):
         rule = "needs the Pod Identity agent, which the cluster does not have"
         fix = "Install the EKS add-on eks-pod-identity-agent, or write `provisioner: node-group`."
@@ -341,7 +337,7 @@ def _judge_names(there: There) -> Iterator[Problem]:
 
 def _judge_karpenter(facts: ClusterFacts, there: There) -> Iterator[Problem]:
     """Two controllers would fight over the same NodePools. Auto Mode has its own, but the same definitions."""
-    pools = _of_karpenter(there.config)
+    pools = there.config.karpenter_pools
     found = there.controllers("karpenter/controller")
     rules = [f"installs Karpenter, and the cluster has one: {each.label}" for each in found]
     rules += ["installs custom resource definitions that EKS Auto Mode already has"] * facts.is_automatic

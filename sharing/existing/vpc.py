@@ -186,7 +186,7 @@ def _few_zones(network: Network, facts: VpcFacts, config: StackConfig) -> Iterat
 def _no_iam(network: Network, facts: VpcFacts, config: StackConfig) -> Iterator[Problem]:
     """Karpenter creates instance profiles (aws/karpenter-provider-aws#4985)."""
     cut_off = [id for id in network.nodes if facts.subnets[id].way == "none"]
-    for pool in [pool for pool in config.pools if cut_off and pool.provisioner == "karpenter"][:1]:
+    for pool in config.karpenter_pools[:1] if cut_off else ():
         rule = f"calls IAM, whose only endpoint is in us-east-1, and {cut_off[0]} has no route to the internet"
         yield Problem(f"{pool.path}.provisioner", "karpenter", rule, "Write `provisioner: node-group`.")
 

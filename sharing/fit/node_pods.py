@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from sharing import tables
+from sharing.fit.karpenter import count_controllers
 from sharing.modes.modes import Sharing
 from sharing.stack.config import StackConfig
 from sharing.stack.pools import GpuPool
@@ -38,10 +39,9 @@ def on_system_nodes(config: StackConfig, of_features: Collection[str]) -> list[N
     `of_features` are the values of `when` that optional features add.
     """
     parts = {part for pool in config.pools for part in (*_parts(pool.sharing), pool.provisioner)}
-    # Two controllers of Karpenter never share a node, so one node has one (`karpenter.count_controllers`).
-    most = {"karpenter": config.cluster.system_nodes.count}
+    counts = {"karpenter": count_controllers(config.cluster.system_nodes.count)}
     pods = _pods(("system",), parts | {*of_features})
-    return [replace(pod, count=min(pod.count, most.get(pod.name, pod.count))) for pod in pods]
+    return [replace(pod, count=counts.get(pod.name, pod.count)) for pod in pods]
 
 
 def _parts(sharing: Sharing) -> list[str]:

@@ -20,16 +20,22 @@ class Placement:
     need: Need
     shares: Shares
     """The kind of share that it gets; the nearest kind where none is left."""
-    share_mib: int | None
-    """Memory that the model has to itself; None if tenants share all memory of a GPU or slice."""
-    unit_mib: int
-    """Memory of the GPU or slice that CUDA can use: the limit for all of its tenants in total."""
     crowd_mib: float
     """Need of this model and of the largest neighbours that may be placed on the same GPU or slice; with limits per
     model, these limits.
     """
     is_left: bool
     """Whether a share of that kind is left for it."""
+
+    @property
+    def share_mib(self) -> int | None:
+        """Memory that the model has to itself; None if tenants share all memory of a GPU or slice."""
+        return self.shares.memory_mib
+
+    @property
+    def unit_mib(self) -> int:
+        """Memory of the GPU or slice that CUDA can use: the limit for all of its tenants in total."""
+        return self.shares.unit_mib
 
     @property
     def fits(self) -> bool:
@@ -124,8 +130,6 @@ def place_on(models: Sequence[ServedModel], sharing: Sharing, instance: Instance
             Placement(
                 need=each,
                 shares=shares,
-                share_mib=shares.memory_mib,
-                unit_mib=kind.unit_mib,
                 crowd_mib=_crowd(own, largest[kind], kind, is_tenant=is_left),
                 is_left=is_left,
             )

@@ -67,14 +67,13 @@ class Tensor:
 
 
 def derive_model(
-    name: str,
     metadata: Mapping[str, object],
     tensors: Iterable[Tensor],
     *,
     projector_bytes: int = 0,
     source: str,
 ) -> Model:
-    """The model that a file describes; `projector_bytes` is the size of a projector in its own file.
+    """The model that a file describes, without a name; `projector_bytes` is the size of a projector in its own file.
 
     Raises `UnclearModelError` if the file lacks data, or if its architecture is unknown.
     """
@@ -91,7 +90,7 @@ def derive_model(
     with_state = sum(_recurrent(facts))
     experts = facts.number("expert_count", 0)
     return Model(
-        name=name,
+        name="",
         architecture=facts.architecture,
         quant=_quantization(metadata),
         weights_bytes=weights,
@@ -189,10 +188,10 @@ class _Facts:
             return default
         return self._bounded(key, value)
 
-    def each(self, key: str, default: int | None = None) -> list[int]:
+    def each(self, key: str) -> list[int]:
         """A number for each layer, from a list or from one for all."""
         if not self.is_listed(key):
-            return [self.number(key, default)] * self.layers
+            return [self.number(key)] * self.layers
         value = self._value(key)
         if len(value) < self.layers:
             raise UnclearModelError(

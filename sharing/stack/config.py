@@ -280,6 +280,11 @@ class StackConfig(Section):
         """The pools that are not parked."""
         return tuple(pool for pool in self.pools if pool.desired)
 
+    @property
+    def karpenter_pools(self) -> tuple[GpuPool, ...]:
+        """The pools whose nodes Karpenter launches."""
+        return tuple(pool for pool in self.pools if pool.provisioner == "karpenter")
+
     def with_pool(self, pool: GpuPool) -> Self:
         """The stack with `pool` in place of its pool of that name."""
         return self.changed(pools=[pool if each.name == pool.name else each for each in self.pools])

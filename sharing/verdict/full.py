@@ -44,7 +44,7 @@ def judge_fully(config: StackConfig) -> FullVerdict:
     """Applies every rule to `config` and stops at none, so that all errors of the rules are reported at once."""
     quick = judge_quickly(config)
     advice = {pool.name: _advice(config, quick, pool) for pool in config.pools}
-    problems = [*quick.broken, *_do_not_fit(config, quick, advice)]
+    problems = [*budget.find_wrong_limits(config, quick.cost), *quick.broken, *_do_not_fit(config, quick, advice)]
     problems += budget.find_problems(config, quick.cost, _cheaper(config, quick, advice))
     features = features_of(config)
     problems += [problem for feature in features for problem in feature.bill_errors(config, quick.cost)]

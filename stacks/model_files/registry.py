@@ -3,7 +3,7 @@
 Source: ollama v0.32.15 server/images.go (pullModelManifest, PullModel) and types/model/name.go.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -104,10 +104,9 @@ def ways(name: str) -> str:
 def describe(source: str, contents: Contents, projector_bytes: int = 0) -> Model:
     """The model that a file describes. Raises `UnreadableModelError`."""
     try:
-        model = derive_model("", contents.metadata, contents.tensors, projector_bytes=projector_bytes, source=source)
+        return derive_model(contents.metadata, contents.tensors, projector_bytes=projector_bytes, source=source)
     except UnclearModelError as error:
         raise UnreadableModelError(f"{source} cannot be described", str(error)) from None
-    return replace(model, source=source)
 
 
 def _read_manifest(reference: Reference) -> _Manifest:

@@ -15,7 +15,7 @@ from sharing.aws.tags import warn_of_claimed_volumes
 from sharing.hardware.prices import Book
 from sharing.models.catalogue import Model
 from sharing.names import cluster_name
-from sharing.problems import Problem, format_problems, near
+from sharing.problems import Problem, format_errors, near
 from sharing.speed.measured import Measurement
 from sharing.stack.config import SECTIONS, Circumstances, StackConfig
 from stacks.stack_file import form_errors
@@ -77,7 +77,7 @@ class Judged:
     @property
     def refusal(self) -> list[str]:
         """Its errors under a heading, and whether there may be more; nothing for a stack that may be created."""
-        return [*format_problems(self.name, "error", self.problems), *([] if self.decided else [RULES_WAIT])]
+        return [*format_errors(self.name, self.problems), *([] if self.decided else [RULES_WAIT])]
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -167,10 +167,9 @@ def judge(
 def _apply_rules(name: str, config: StackConfig, *, strict: bool) -> Judged:
     # A file with an error of form does not wait for the rules to load: 40 ms.
     from sharing.verdict.full import judge_fully
-    from sharing.verdict.rules.budget import find_wrong_limits
 
     verdict = judge_fully(config)
-    problems = (*find_wrong_limits(config, verdict.cost), *verdict.problems)
+    problems = verdict.problems
     warnings = (
         *verdict.warnings,
         *warn_of_clients(config.models_clients),

@@ -113,6 +113,6 @@ def singular(title: str) -> str:
     return title.removesuffix("ies") + "y" if title.endswith("ies") else title.removesuffix("s")
 
 
-def from_list(tags: Any, key: str = "Key", value: str = "Value") -> dict[str, str]:
+def from_list(tags: Any) -> dict[str, str]:
     """Tags as a mapping, from a list of pairs as most services give them."""
-    return {tag[key]: tag[value] for tag in tags or ()}
+    return {tag["Key"]: tag["Value"] for tag in tags or ()}

@@ -70,7 +70,7 @@ def check_spot_role(case: Case) -> Iterator[Finding]:
     config, lacks = _config(case), f"the account has no role {quota.SPOT_ROLE}"
     if not quota.spot_role_missing(case.account(), config):
         yield ok(f"{quota.SPOT_ROLE} exists")
-    elif any(pool.capacity == "spot" and pool.provisioner == "karpenter" for pool in config.pools):
+    elif any(pool.capacity == "spot" for pool in config.karpenter_pools):
         # Karpenter does not create it: CreateFleet fails (karpenter-provider-aws, pkg/providers/instance/instance.go).
         yield stops(f"{lacks}, so Karpenter cannot start spot nodes", quota.SPOT_ROLE_COMMAND)
     else:

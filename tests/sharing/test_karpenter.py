@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from sharing.cost.bill import cost
 from sharing.cost.quotas import needs
+from sharing.fit.karpenter import limits, reported_gpus, shared_resources
 from sharing.hardware.gpus import instance_types
 from sharing.modes.modes import Exclusive, Mig, Sharing
 from sharing.verdict.full import judge_fully
-from sharing.verdict.rules.karpenter import limits, reported_gpus, shared_resources
 from tests.sharing.builders import SMALL, mode, pool, replace, setup, tenants
 
 TYPES = [name for name, known in instance_types().items() if known.gpu.vendor == "nvidia"]

@@ -44,7 +44,7 @@ def tensors(layers: int, *more: Tensor, dense: bool = True) -> list[Tensor]:
 def described(metadata: dict[str, object], *more: Tensor, dense: bool = True, **settings: Any) -> Model:
     layers = next(value for key, value in metadata.items() if key.endswith(".block_count"))
     assert isinstance(layers, int)
-    return derive_model("mine", metadata, tensors(layers, *more, dense=dense), source="a test", **settings)
+    return derive_model(metadata, tensors(layers, *more, dense=dense), source="a test", **settings)
 
 
 def test_the_quantization_is_that_of_the_file_type() -> None:
@@ -57,9 +57,9 @@ def test_the_quantization_is_that_of_the_file_type() -> None:
 
 def test_a_plain_model_keeps_keys_and_values_of_all_layers() -> None:
     """Meta-Llama-3-8B: config.json of its repository."""
-    model = derive_model("llama3:8b", LLAMA, tensors(32, Tensor("output.weight", (4096, 10), 70)), source="here")
+    model = derive_model(LLAMA, tensors(32, Tensor("output.weight", (4096, 10), 70)), source="here")
     assert model == Model(
-        name="llama3:8b",
+        name="",
         architecture="llama",
         weights_bytes=5000 + 32 * 100 + 70,
         embedding_bytes=5000,
@@ -147,7 +147,7 @@ def test_the_smallest_and_the_largest_model_are_described(layers: int, weights: 
     """LLAMA_MAX_LAYERS of llama.cpp; and 4 TiB, more than any model has."""
     found = [Tensor("token_embd.weight", (WIDTH, VOCABULARY), weights - layers)]
     found += [Tensor(f"blk.{layer}.ffn_up.weight", (WIDTH, 4), 1) for layer in range(layers)]
-    model = derive_model("mine", {**LLAMA, "llama.block_count": layers}, found, source="a test")
+    model = derive_model({**LLAMA, "llama.block_count": layers}, found, source="a test")
     assert (model.layers, model.weights_bytes, model.weights_spread) == (layers, weights, 0)
 
 
@@ -160,8 +160,6 @@ def test_an_unclear_description_is_refused_and_never_guessed(name: str) -> None:
     named = keys(case["architecture"], case["keys"]) if "keys" in case else {**LLAMA, **case.get("llama", {})}
     found = tensors(case["tensors"], *more_of(case)) if "tensors" in case else []
     with pytest.raises(UnclearModelError) as refusal:
-        derive_model(
-            "mine", case.get("metadata", named), found if case.get("embedding", True) else found[1:], source="a test"
-        )
+        derive_model(case.get("metadata", named), found if case.get("embedding", True) else found[1:], source="a test")
     assert case["expected"] in str(refusal.value)
     assert str(refusal.value).endswith(".")

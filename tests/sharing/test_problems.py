@@ -16,7 +16,7 @@ from sharing.problems import (
     abbreviate,
     did_you_mean,
     foreign_letters,
-    format_problems,
+    format_errors,
     group,
     near,
     place_in_file,
@@ -93,13 +93,13 @@ def test_a_value_is_placed_where_it_reads_best(rule: str, wording: str, sentence
 
 def test_problems_have_a_heading_that_counts_them() -> None:
     one = Problem("models", "", "is missing", "Write one.")
-    assert format_problems("Pulumi.dev.yaml", "error", [one]) == [
+    assert format_errors("Pulumi.dev.yaml", [one]) == [
         "error: Pulumi.dev.yaml has 1 error",
         "  models: is missing. Write one.",
     ]
-    two = format_problems("Pulumi.dev.yaml", "warning", [one, wrong("models[0].context")])
-    assert two[0] == "warning: Pulumi.dev.yaml has 2 warnings"
-    assert format_problems("Pulumi.dev.yaml", "error", []) == []
+    two = format_errors("Pulumi.dev.yaml", [one, wrong("models[0].context")])
+    assert two[0] == "error: Pulumi.dev.yaml has 2 errors"
+    assert format_errors("Pulumi.dev.yaml", []) == []
 
 
 def test_problems_are_in_the_order_of_the_file_and_those_without_a_place_come_last() -> None:
@@ -121,7 +121,7 @@ def test_the_same_problem_of_many_items_is_one_problem_with_every_path() -> None
     assert [str(problem) for problem in group(many)] == [
         "models[0-2,5,11].context: must be at least 256, not 5. Write `context: 4096`."
     ]
-    assert format_problems("Pulumi.dev.yaml", "error", many)[0] == "error: Pulumi.dev.yaml has 1 error"
+    assert format_errors("Pulumi.dev.yaml", many)[0] == "error: Pulumi.dev.yaml has 1 error"
 
 
 def test_problems_that_differ_in_more_than_the_index_stay_separate() -> None:

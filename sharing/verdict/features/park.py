@@ -61,11 +61,6 @@ def _skipped_times(config: StackConfig) -> Iterator[Problem]:
             yield Problem(f"park.{key}", f"'{text}'", rule, "Write another time.")
 
 
-def _has_karpenter(config: StackConfig) -> bool:
-    """Whether a Job in the cluster parks models: EventBridge Scheduler only knows node groups."""
-    return any(pool.provisioner == "karpenter" for pool in config.pools)
-
-
 def _find_cheaper_hours(bill: Cost) -> Iterator[CheaperHours]:
     assert bill.week, "the stack has the feature"
     hours = f"{bill.week.parked_hours:.4g} of {HOURS_PER_WEEK} hours per week"
@@ -77,6 +72,6 @@ PARK = Feature(
     is_on=lambda config: config.park is not None,
     contradictions=_find_contradictions,
     rules=(Rule("clocks skip no time of the schedule", False, _skipped_times),),
-    system_pods=lambda config: ["park"] if _has_karpenter(config) else [],
+    system_pods=lambda config: ["park"] if config.karpenter_pools else [],
     cheaper_hours=_find_cheaper_hours,
 )

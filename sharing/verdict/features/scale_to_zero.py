@@ -9,7 +9,6 @@ from sharing.problems import Problem, counted
 from sharing.stack.config import StackConfig
 from sharing.stack.startup import cold_start
 from sharing.verdict.features.feature import CheaperHours, Feature
-from sharing.verdict.rules.karpenter import pools as karpenter_pools
 from sharing.verdict.rules.rule import Rule
 
 SHORTEST_WAIT_MINUTES = 15
@@ -48,7 +47,7 @@ def _find_contradictions(config: StackConfig) -> Iterator[Problem]:
 
 def _on_node_groups(config: StackConfig) -> Iterator[Problem]:
     """Rejects node groups: nothing changes the number of their nodes when models stop or requests come."""
-    groups = [pool for pool in config.pools if pool not in [*karpenter_pools(config)]]
+    groups = [pool for pool in config.pools if pool not in config.karpenter_pools]
     if not config.scale_to_zero.enabled or not groups:
         return
     names = f" {' and '.join(pool.name for pool in groups)}" if groups[0].listed else ""

@@ -1,49 +1,11 @@
-"""Karpenter's view of shared GPUs, and settings that conflict with Karpenter.
+"""Settings that conflict with Karpenter, or have another effect with it."""
 
-Karpenter counts GPUs as EC2 reports them: unless it knows about shares, it launches one node per pod.
-"""
+from collections.abc import Iterator
 
-from collections.abc import Iterator, Sequence
-
+from sharing.fit.karpenter import MOST_REPLICAS, count_controllers
 from sharing.hardware import prices
-from sharing.hardware.gpus import InstanceType
-from sharing.modes.modes import Sharing
 from sharing.problems import Problem
 from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
-
-MOST_REPLICAS = 2
-"""Useful number of controllers: one is active, the other stands by. The chart puts them on different nodes."""
-
-
-def shared_resources(sharing: Sharing, instance: InstanceType) -> dict[str, str]:
-    """Extended resources of a node once the device plugin shares its GPUs, each with its count.
-
-    The only source of Karpenter's numbers. They come from the mode, as the plugin's config does.
-    """
-    return {shares.resource: str(instance.gpus * shares.per_gpu) for shares in sharing.offers(instance.gpu)}
-
-
-def limits(sharing: Sharing, types: Sequence[InstanceType], max_nodes: int) -> dict[str, str]:
-    """The NodePool's `limits`: nodes, and the shares that this number of the largest nodes offers.
-
-    Within one batch of pods, Karpenter subtracts from its limits only resources of an instance type: shares, no node.
-    With `nodes` alone, 17 pods would launch 17 nodes. It is still needed where types differ in their number of GPUs.
-    Source: kubernetes-sigs/karpenter v1.14.1, pkg/controllers/provisioning/scheduling/scheduler.go, subtractMax.
-    """
-    largest = max(types, key=lambda kind: kind.gpus)
-    shares = shared_resources(sharing, largest)
-    return {"nodes": str(max_nodes), **{resource: str(max_nodes * int(count)) for resource, count in shares.items()}}
-
-
-def reported_gpus(instance: InstanceType) -> int:
-    """Value of the label `karpenter.k8s.aws/instance-gpu-count`: EC2 reports 0 for a part of a GPU."""
-    return 0 if instance.gpu.is_slice else instance.gpus
-
-
-def count_controllers(system_nodes: int) -> int:
-    """Number of controllers: a second one on a single system node would block every upgrade."""
-    return min(MOST_REPLICAS, system_nodes)
 
 
 def no_partitions(config: StackConfig) -> Iterator[Problem]:
@@ -51,7 +13,7 @@ def no_partitions(config: StackConfig) -> Iterator[Problem]:
 
     Karpenter replaces no unready node by default: its feature gate `nodeRepair` is off.
     """
-    for pool in pools(config):
+    for pool in config.karpenter_pools:
         if pool.sharing.needs_mig_manager:
             rule = (
                 "does not support MIG: partitioning restarts the kubelet, which may leave a node unready "
@@ -64,7 +26,7 @@ def no_partitions(config: StackConfig) -> Iterator[Problem]:
 def settings_without_effect(config: StackConfig) -> Iterator[Problem]:
     """Warns about counts: Karpenter launches as many nodes as pods need."""
     # With `park`, the file has no counts but `max`: they are those of the schedule.
-    for pool in pools(config):
+    for pool in config.karpenter_pools:
         for key, value, default in () if config.park else (("min", pool.min, 0), ("desired", pool.desired, 1)):
             if value not in (0, default):
                 rule = "has no effect with Karpenter, which launches as many nodes as the models need"
@@ -76,7 +38,7 @@ def settings_without_effect(config: StackConfig) -> Iterator[Problem]:
 
 def on_demand_instead(config: StackConfig) -> Iterator[Problem]:
     """Warns that cost and budget use the on-demand price, which is usually more than the stack costs."""
-    for pool in pools(config):
+    for pool in config.karpenter_pools:
         offers = [prices.on_demand(kind.name, config.region, config.book).usd_per_hour for kind in pool.known_types]
         if pool.capacity == "spot" and pool.on_demand_fallback and offers:
             rule = (
@@ -88,7 +50,7 @@ def on_demand_instead(config: StackConfig) -> Iterator[Problem]:
 
 def unequal_counts(config: StackConfig) -> Iterator[Problem]:
     """Warns about mixed sizes: 17 pods for five small nodes went to one g4dn.metal, at three times the price."""
-    for pool in pools(config):
+    for pool in config.karpenter_pools:
         counts = sorted({kind.gpus for kind in pool.known_types})
         if pool.has_unequal_counts:
             most = pool.most_nodes(pool.smallest)
@@ -103,12 +65,7 @@ def unequal_counts(config: StackConfig) -> Iterator[Problem]:
 
 def lonely_controller(config: StackConfig) -> Iterator[Problem]:
     """Warns about one system node, which has room for one controller."""
-    if any(pools(config)) and count_controllers(config.cluster.system_nodes.count) < MOST_REPLICAS:
+    if config.karpenter_pools and count_controllers(config.cluster.system_nodes.count) < MOST_REPLICAS:
         rule = "limits Karpenter to one controller: while its node is replaced, no GPU node starts or stops"
         fix = f"Write `count: {MOST_REPLICAS}` for a second controller."
         yield Problem("cluster.system-nodes.count", str(config.cluster.system_nodes.count), rule, fix)
-
-
-def pools(config: StackConfig) -> Iterator[GpuPool]:
-    """The pools whose nodes Karpenter launches."""
-    return (pool for pool in config.pools if pool.provisioner == "karpenter")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.graph import Graph, Ref, Resource
-from sandbox.preview.timeline import longest_path, schedule
+from sandbox.preview.timeline import longest_path
 from tests.sandbox.conftest import TRUST
 
 CASES: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "timeline.yaml").read_text(encoding="utf-8"))
@@ -52,7 +52,7 @@ def test_a_programs_resources_wait_for_the_children_of_its_cluster(cluster_graph
         ("nodes", 14, 15),
     ]
     assert own_role.dependencies == ()
-    assert schedule(graph, lambda one: minutes.get(one.name, 0))[own_role.urn].start == 3
+    assert longest_path(graph, lambda one: minutes.get(one.name, 0), own_role.urn)[-1].start == 3
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.sets(st.integers(0, 20))), max_size=12))
