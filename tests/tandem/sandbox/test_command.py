@@ -102,6 +102,7 @@ def test_a_pulumi_that_is_too_old_or_incomplete_is_reported(
 ) -> None:
     install(project, version, hosts=hosts)
     assert f"{project / 'bin'}/{says}" in refused(project, "up")
+    assert not (project / ".tandem").exists()
 
 
 def test_the_language_hosts_are_beside_the_linked_pulumi(project: Path) -> None:
