@@ -93,8 +93,8 @@ def test_what_an_unfinished_creation_made_is_found_by_a_refresh() -> None:
 
 def test_what_belongs_to_an_orphan_comes_and_goes_with_it() -> None:
     pod = Entity(type=tokens.POD, id="m/1", name="1", inputs={}, outputs={}, owner=queue().key, made_by="kubernetes")
-    seen = found(queue(), pod)
-    assert ([one.entity.id for one in seen.orphans], seen.entities, seen.made) == ([queue().id], 2, 1)
+    seen = found(queue(), pod, replace(pod, id="m/2"))
+    assert ([one.entity.id for one in seen.orphans], seen.entities, seen.made) == ([queue().id], 3, 2)
     assert found(queue(), resources=[AWS, entry("theirs", id=queue().id)]).orphans == ()
 
 
