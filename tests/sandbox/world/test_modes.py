@@ -219,8 +219,10 @@ def test_a_second_device_plugin_on_a_node_is_a_clash_of_both() -> None:
     account.make(
         tokens.RELEASE, "other", name="other", namespace="kube-system", chart="nvidia-device-plugin", values=values
     )
+    clash = [Event(kind="clash", node=gpu_node(account).id, config="", who=both)]
+    assert account.world.journal[before:] == clash
     account.make("aws:ec2/vpc:Vpc", cidrBlock="10.1.0.0/16")
-    assert account.world.journal[before:] == [Event(kind="clash", node=gpu_node(account).id, config="", who=both)]
+    assert account.world.journal[before:] == clash, "only once"
     with refused("Timeout", "Insufficient nvidia.com/gpu"):
         account.serve("m", TURNS)
     account.world.delete(tokens.RELEASE, "kube-system/other")
