@@ -220,12 +220,14 @@ def _interrupts_left_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
         """Not SIG_IGN: a child would inherit that."""
 
     try:
-        before = signal.signal(signal.SIGINT, leave), signal.signal(signal.SIGTERM, pass_on)
+        before = {
+            number: signal.signal(number, do) for number, do in ((signal.SIGINT, leave), (signal.SIGTERM, pass_on))
+        }
     except ValueError:  # not the main thread, which gets the signals
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before[0])
-        signal.signal(signal.SIGTERM, before[1])
+        for number, handler in before.items():
+            signal.signal(number, handler)

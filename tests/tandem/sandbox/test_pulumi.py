@@ -230,14 +230,19 @@ def test_only_a_pulumi_that_a_signal_ended_cannot_end_its_children(
 
 
 def test_while_pulumi_runs_it_gets_sigterm_as_ctrl_c_and_the_terminal_sends_ctrl_c_itself() -> None:
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before, process = [*map(signal.getsignal, signals)], Mock()
-    with module._interrupts_left_to(process):
-        for number in signals:
-            handler: Any = signal.getsignal(number)
-            handler(number, None)
+    ours, process = {number: Mock() for number in (signal.SIGINT, signal.SIGTERM)}, Mock()
+    before = {number: signal.signal(number, handler) for number, handler in ours.items()}
+    try:
+        with module._interrupts_left_to(process):
+            for number in ours:
+                handler: Any = signal.getsignal(number)
+                handler(number, None)
+        assert {number: signal.getsignal(number) for number in ours} == ours
+    finally:
+        for number, outer in before.items():
+            signal.signal(number, outer)
     assert process.method_calls == [call.send_signal(signal.SIGINT)]
-    assert [*map(signal.getsignal, signals)] == before
+    assert not any(handler.called for handler in ours.values())
 
 
 def test_progress_goes_to_the_given_stream(fake: Fake, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
