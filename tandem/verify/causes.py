@@ -173,7 +173,8 @@ def _image(said: str, plan: Plan) -> str:
         return (
             f"The image cannot be pulled. Check that {copies} has copied it, and that nodes may pull from {registry}."
         )
-    if "429" in said or "toomanyrequests" in said.lower():
+    # As containerd writes it (core/remotes/docker/resolver.go). The number alone may be a part of a digest.
+    if "429 Too Many Requests" in said:
         return (
             "Docker Hub allows 100 pulls per address in six hours (429). Wait until kubelet's retry succeeds, and do "
             "not restart the pod."

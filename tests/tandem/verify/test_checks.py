@@ -170,6 +170,7 @@ SEEN = {
     "image limit": holding("ErrImagePull", LIMIT),
     "image limit of the sidecar": holding("ErrImagePull", LIMIT, sidecar=True),
     "image not found": holding("ImagePullBackOff", 'Back-off pulling image "x": not found'),
+    "image with the number of the limit in its digest": holding("ErrImagePull", "x@sha256:0429: not found"),
     "pod starts": holding("ContainerCreating", ""),
     "restarted and ready": pods(changed(restarting("llama2-7b", ""), "status", "conditions", to=ready()["conditions"])),
     "spilled by its settings": pods(
