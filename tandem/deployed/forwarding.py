@@ -19,7 +19,7 @@ from kr8s.asyncio import Api
 from kr8s.asyncio.objects import APIObject, Pod
 
 from sharing.printable import one_line
-from tandem.deployed.objects import FORWARD_REFUSED, is_ready, name, node_of, state
+from tandem.deployed.objects import FORWARD_REFUSED, is_ready, name, state
 from tandem.terminal import CallError
 
 LOOPBACK = "127.0.0.1"
@@ -39,19 +39,19 @@ class Target:
     namespace: str
     labels: Mapping[str, str]
     port: int
-    node: str = ""
-    """Only a pod on this node; any if empty."""
     host: str = ""
     """The host that HTTP requests get, for a pod that serves several; their own if empty."""
 
 
 class Forward:
-    """One forwarded port. `url` is its local address."""
+    """One forwarded port."""
+
+    url: str
+    """Its local address, once it is open."""
 
     def __init__(self, api: Api, target: Target) -> None:
         self._api, self._target = api, target
         self._open: set[asyncio.Task[None]] = set()
-        self.url = ""
         self.pod = ""
         """The pod of the last connection."""
         self.trouble = ""
@@ -108,8 +108,7 @@ class Forward:
 
     async def _ready_pod(self) -> str:
         target = self._target
-        labelled = await listed(self._api, Pod, target.namespace, target.labels)
-        pods = [pod for pod in labelled if target.node in ("", node_of(pod))]
+        pods = await listed(self._api, Pod, target.namespace, target.labels)
         ready = [name(pod) for pod in pods if is_ready(pod)]
         if ready:
             return ready[0]

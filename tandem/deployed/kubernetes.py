@@ -99,16 +99,15 @@ class Cluster:
         labels: Mapping[str, str],
         port: int,
         *,
-        on_node: str = "",
         host: str = "",
         local: int = 0,
     ) -> AbstractContextManager[Forward]:
-        """A local port that leads to `port` of the ready pod with these labels (on `on_node`, if given).
+        """A local port that leads to `port` of the ready pod with these labels.
 
         `name` is for messages. HTTP requests get the `host`, if given. `local` is the number of the local port; 0: any
         free one.
         """
-        leads = forwarded(self._api, Target(name, namespace, labels, port, on_node, host), local)
+        leads = forwarded(self._api, Target(name, namespace, labels, port, host), local)
         return self._portal.wrap_async_context_manager(leads)
 
     async def _read(self, path: str) -> Object | None:

@@ -16,8 +16,9 @@ import kr8s
 import pytest
 
 from tandem.deployed import forwarding, kubeconfig
-from tandem.deployed.forwarding import Forward, Target, address_to
+from tandem.deployed.forwarding import Forward, Target, address_to, forwarded
 from tandem.deployed.kubernetes import cluster
+from tandem.terminal import CallError
 from tests.tandem.deployed.fake_kubernetes import CORE, FakeKubernetes, serving
 from tests.tandem.seen import pending, pod
 
@@ -87,12 +88,16 @@ def response(status: int) -> httpx.Response:
             "the cluster refuses to forward a port to a-1 (403)",
         ),
         ([pod("a", "a-1")], OSError("reset"), "the connection to a-1 was lost (OSError)"),
+        (None, OSError("reset"), "the connection to llama was lost (OSError)"),
     ],
 )
 def test_a_connection_that_fails_says_why(
-    pods: list[Any], error: Exception | None, trouble: str, monkeypatch: pytest.MonkeyPatch
+    pods: list[Any] | None, error: Exception | None, trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def listed(*_: object) -> list[Any]:
+        if pods is None:
+            assert error
+            raise error
         return pods
 
     def open_websocket(**_: object) -> None:
@@ -114,6 +119,73 @@ def test_a_connection_that_fails_says_why(
     forward = Forward(api, Target("llama", "ollama", {}, 11434))
     asyncio.run(forward.accept(nobody, nobody))
     assert (forward.trouble, closed) == (trouble, [True])
+
+
+@pytest.mark.parametrize("ends", ["the client", "the pod", "tandem"])
+def test_a_connection_ends_when_either_side_does_or_the_port_closes(ends: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client sends nothing else, and the pod says nothing."""
+    asked: list[dict[str, object]] = []
+    closed: list[bool] = []
+
+    async def listed(*_: object) -> list[Any]:
+        return [pod("a", "a-1")]
+
+    class Writer:
+        def close(self) -> None:
+            closed.append(True)
+
+        async def wait_closed(self) -> None: ...
+
+    class Socket:
+        async def __aenter__(self) -> "Socket":
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        async def receive_bytes(self) -> bytes:
+            if ends != "the pod":
+                await asyncio.Event().wait()
+            raise httpx_ws.WebSocketDisconnect
+
+    def open_websocket(**how: object) -> Socket:
+        asked.append(how)
+        return Socket()
+
+    async def accepted() -> str:
+        reader = asyncio.StreamReader()
+        forward = Forward(api, Target("llama", "ollama", {}, 11434))
+        connection = asyncio.create_task(forward.accept(reader, writer))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert connection.done() is (ends == "the pod")
+        if ends == "the client":
+            reader.feed_eof()
+            for _ in range(20):
+                await asyncio.sleep(0)
+        elif ends == "tandem":
+            await forward.drop()
+        assert connection.done()
+        return forward.trouble
+
+    monkeypatch.setattr(forwarding, "listed", listed)
+    api: Any = SimpleNamespace(open_websocket=open_websocket)
+    writer: Any = Writer()
+    assert (asyncio.run(accepted()), closed) == ("", [True])
+    # Kubernetes API, connect GET requests to portforward of Pod.
+    assert asked == [{"url": "pods/a-1/portforward", "namespace": "ollama", "params": {"ports": "11434"}}]
+
+
+def test_a_port_is_free_again_after_its_block() -> None:
+    async def reopened() -> None:
+        api: Any = None
+        async with forwarded(api, Target("llama", "ollama", {}, 11434), 0) as first:
+            port = int(first.url.removeprefix("http://127.0.0.1:"))
+            with pytest.raises(CallError, match=rf"^Local port {port} cannot be used \(Address already in use\)\."):
+                await forwarded(api, Target("llama", "ollama", {}, 11434), port).__aenter__()
+        async with forwarded(api, Target("llama", "ollama", {}, 11434), port) as second:
+            assert second.url == first.url
+
+    asyncio.run(reopened())
 
 
 def test_what_a_pod_says_on_the_channel_for_errors_is_the_trouble_until_an_answer_comes() -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tandem.deployed import wire
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Memory, Ollama, OllamaError, Piece, same_tag, servers_of, speaks_no_tls
 from tandem.deployed.wire import split_lines
@@ -274,6 +275,15 @@ def test_an_endless_reply_is_cut_off(path: str) -> None:
     with pytest.raises(OllamaError, match="answered with more than 64 MiB"):
         call(client(network), path)
     assert 64 * MIB < network.bytes <= 66 * MIB
+
+
+def test_a_reply_may_have_exactly_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(json.dumps(GOOD["tags"]))
+    monkeypatch.setattr(wire, "MOST_BYTES", size)
+    assert len(server().models()) == 2
+    monkeypatch.setattr(wire, "MOST_BYTES", size - 1)
+    with pytest.raises(OllamaError, match="answered with more than 0 MiB"):
+        server().models()
 
 
 def test_a_compressed_reply_is_refused_before_it_is_unpacked() -> None:
