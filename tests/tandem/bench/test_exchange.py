@@ -8,6 +8,7 @@ import json
 import re
 import ssl
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -210,6 +211,22 @@ def test_an_endless_answer_is_an_error_and_nothing_of_it_is_kept(monkeypatch: py
     assert (row.error, row.arrivals_us) == ("answered with more than 1 MiB", [])
 
 
+@pytest.mark.parametrize(("more", "error"), [(0, None), (-1, "answered with more than 0 MiB")])
+def test_an_answer_may_have_exactly_the_limit(more: int, error: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = b'{"response": "a", "done": true}'
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield body
+
+    sending = httpx.MockTransport(lambda _: httpx.Response(200, content=parts()))
+    real = httpx.AsyncClient
+    monkeypatch.setattr(httpx, "AsyncClient", lambda **options: real(**options, transport=sending))
+    monkeypatch.setattr(stream, "MOST_BYTES", len(body) + more)
+    into = Exchange("a", counted=True)
+    asyncio.run(stream.Sender("http://h", timeout_s=30.0).exchange({}, into))
+    assert (into.status, into.failure) == (200, error)
+
+
 def test_a_server_that_is_not_there_is_an_error() -> None:
     with ollama() as at:
         pass
@@ -282,15 +299,22 @@ def test_the_clients_processor_time_is_that_of_the_run(monkeypatch: pytest.Monke
         assert measured(at, ALONE, load(requests=1)).client_cpu_s == 2.5
 
 
-def test_on_a_terminal_a_bar_counts_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("quiet", [False, True])
+def test_on_a_terminal_a_bar_names_and_counts_the_runs_until_the_last(
+    quiet: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     printed = io.StringIO()
     monkeypatch.setattr(screen, "open_console", lambda **_: Console(file=printed, force_terminal=True, width=80))
     ran = results.run(["a"], results.steady("a", 100.0, 10.0))
-    with screen.Progress(2, quiet=False) as progress:
+    with screen.Progress(2, quiet=quiet) as progress:
         for _ in range(2):
             progress.begins(ALONE)
             progress.ended(ran)
-    assert re.search("━ 2/2 ", re.sub(r"\x1b\[[0-9;]*m", "", printed.getvalue()))
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", printed.getvalue())
+    # ECMA-48: the cursor moves up (CUU) and the line of the bar is erased (EL).
+    whole = r"\x1b\[2Ka, 8 words, 1 at a time, repeat 1 ━{12} 2/2 \S+\n\x1b\[\?25h\r\x1b\[1A\x1b\[2K$"
+    assert bool(re.search(whole, shown)) is not quiet
+    assert (shown == "") is quiet
 
 
 def test_json_names_the_files_that_were_written_and_what_went_wrong(tmp_path: Path, capsys: Printed) -> None:

@@ -11,6 +11,8 @@ TABLE = {
     0.975: {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 8: 2.306, 10: 2.228, 30: 2.042},
     0.995: {1: 63.657, 2: 9.925, 3: 5.841, 4: 4.604, 7: 3.499},
     0.95: {1: 6.314, 2: 2.920, 4: 2.132, 9: 1.833},
+    # With one degree of freedom it is Cauchy's distribution (1.3.6.6.3), whose quantiles are tan(pi (p - 1/2)).
+    0.6: {1: 0.3249},
 }
 """NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2: critical values of Student's t distribution."""
 

@@ -211,6 +211,19 @@ def test_a_plan_that_lacks_something_measures_no_model(change: Callable[[Any], o
         of_result(result("x", runs(), plan=planned), Path("r.json"))
 
 
+@pytest.mark.parametrize(("servers", "contexts"), [("ab", [1024, 4096]), ("ba", [4096, 1024]), ("xy", [1024, 4096])])
+def test_servers_of_one_tag_are_the_models_of_their_names_or_else_in_the_order_of_the_plan(
+    servers: str, contexts: list[int]
+) -> None:
+    planned = copy.deepcopy(plan())
+    for model, id, context in zip(planned["models"], "ab", (1024, 4096), strict=True):
+        model.update(id=id, name="llama2:7b", context=context)
+    named = session(servers=[server(id, "llama2:7b") for id in servers])
+    alone = [run([id], steady(id, 100.0, 20.0), level=1.0) for id in servers]
+    found, left_out = of_result(result("x", alone, plan=planned, sessions=[named]), Path("r.json"))
+    assert ([model.context for model in found.models], left_out) == (contexts, [])
+
+
 @pytest.mark.parametrize("stack", ["mps", "mig"])
 def test_a_result_of_another_gpu_or_mode_is_a_warning(stack: str, tmp_path: Path) -> None:
     short = [each for each in runs() if each.prompt_words == 64]  # what it lacks does not matter either
@@ -261,6 +274,7 @@ def test_a_shared_file_has_no_word_of_its_user(tmp_path: Path) -> None:
     call_ = replace(given.session, command=["secret"], salt="secret", machine=machine, servers=servers)
     text, left_out = to_share(replace(given, sessions=[call_]), tmp_path / "secret.json")
     assert left_out == []
+    assert text.startswith('{\n "kind": "tandem community",\n'), "its user reads it first"
     assert not any(word in text for word in ("secret", "7.77", "127.0.0.1", "10:30"))
     file = tmp_path / "shared.json"
     file.write_text(text)

@@ -53,6 +53,9 @@ def test_dollars_for_a_million_tokens() -> None:
 def test_a_run_may_begin_at_any_time() -> None:
     rows = [row([1000.0, 2000.0], sent_ms=3000.0), row([500.0, 1000.0], sent_ms=5000.0)]
     assert measures.tokens_per_s(rows) == pytest.approx(4 / 3.0)
+    # Pieces of uncounted requests before, at and after both ends: two of them count.
+    others = [row([999.0, 1000.0, 4000.0, 4001.0], sent_ms=2000.0, counted=False, tokens=0)]
+    assert measures.tokens_per_s([*rows, *others]) == pytest.approx(6 / 3.0)
     assert measures.goodput(rows, 1000.0, 1000.0) == pytest.approx(2 / 3.0)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tandem.chat.screen import Screen
 from tandem.chat.talk import Speaker, Turn
-from tandem.chat.transcript import usual_name
+from tandem.chat.transcript import Transcript, usual_name
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama, Piece
 from tandem.terminal import open_console
@@ -144,6 +144,13 @@ def test_an_existing_transcript_is_not_overwritten(tmp_path: Path) -> None:
 
 def test_a_transcript_is_named_after_its_time() -> None:
     assert usual_name(datetime.datetime(2026, 1, 2, 13, 4, 5)) == Path("chat-20260102-130405.md")
+
+
+def test_each_piece_is_in_the_file_before_the_next_one_is_asked_for(tmp_path: Path) -> None:
+    transcript = Transcript(tmp_path / "t.md")
+    transcript.note("It ends here.")
+    assert transcript.path.read_text() == "\n\n*It ends here.*\n"
+    transcript.close()
 
 
 class FullDisk(io.BytesIO):

@@ -157,6 +157,12 @@ def test_json_has_the_answer_its_tokens_and_the_cost(
     }
 
 
+def test_without_times_of_the_server_there_is_no_speed(stack: Reachable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fake_ollama, "TOKEN_NS", 0)
+    assert run(stack, "llama2:7b", "Why?", "--json").json["tokens_per_s"] is None
+    assert run(stack, "llama2:7b", "Why?").stderr.endswith("\n1 answer, 2 tokens.\n")
+
+
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [
@@ -249,14 +255,20 @@ def test_a_conversation_remembers_itself_until_it_is_cleared(
 def test_help_unknown_commands_and_ctrl_c_leave_the_conversation_open(
     stack: Reachable, llama: FakeOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    types(monkeypatch, "/?", "/help", "/bey", "^C", "", "/usr/bin is what?")
+    types(monkeypatch, "/?", "/help", "/bey", "^C", " ", "/usr/bin is what?")
     ended = run(stack)
     assert ended.returncode == 0
-    assert ended.stderr.count("  /bye, Ctrl-D  leave\n") == 2
-    assert "unknown command /bey. Write /? for help.\n" in ended.stderr
-    assert "Leave with /bye or Ctrl-D.\n" in ended.stderr
-    # The empty line is the end of the input.
-    assert asked(llama) == []
+    help = (
+        "  /bye, Ctrl-D  leave\n"
+        "  /clear        forget the conversation\n"
+        "  /?            show this help\n"
+        "  Ctrl-C        stop the answer\n"
+        '  """           begin and end a message of several lines\n'
+    )
+    assert ended.stderr.count(help) == 2
+    assert ended.stderr.count("unknown command /bey. Write /? for help.\n") == 1
+    assert ended.stderr.count("Leave with /bye or Ctrl-D.\n") == 1
+    assert asked(llama) == [[("user", "/usr/bin is what?")]]
 
 
 def test_a_failed_answer_is_no_part_of_the_conversation_which_goes_on(

@@ -226,10 +226,11 @@ def test_a_stack_without_a_schedule_is_only_waited_for(
     assert ended.stderr.startswith("Waiting for llama2:7b: no GPU node yet, 0 of about ")
 
 
-def test_ctrl_c_leaves_the_start_as_it_is_and_says_how_to_park_it(nightly: Reachable, clock: Clock) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
+def interrupt() -> None:
+    raise KeyboardInterrupt
 
+
+def test_ctrl_c_leaves_the_start_as_it_is_and_says_how_to_park_it(nightly: Reachable, clock: Clock) -> None:
     after(clock, 1, interrupt)
     ended = run(nightly, "Where are you?", "--yes")
     assert (ended.returncode, resized(nightly)) == (130, ["wake"])
@@ -297,6 +298,15 @@ def test_a_sleeping_model_is_woken_by_a_request_and_asked_through_the_intercepto
     assert f"Waking it takes {waits[1]}." in ended.stderr
     assert "Waiting for llama2:7b: its start is requested, 0 of about" in ended.stderr
     assert ended.stderr.endswith("\nllama2:7b stops after 15 minutes without requests.\n")
+
+
+def test_ctrl_c_leaves_the_start_of_a_sleeping_model_as_it_is(sleepy: Reachable, clock: Clock) -> None:
+    after(clock, 1, interrupt)
+    ended = run(sleepy, "Where are you?", "--yes")
+    assert ended.returncode == 130
+    assert ended.stderr.endswith(
+        "\nThe model keeps starting. llama2:7b stops after 15 minutes without requests.\nInterrupted.\n"
+    )
 
 
 def test_a_model_that_falls_asleep_during_a_conversation_is_woken_without_another_question(

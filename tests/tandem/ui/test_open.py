@@ -4,6 +4,7 @@ import json
 import socket
 import webbrowser
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -80,7 +81,7 @@ def test_programs_get_one_object_and_no_browser(
         "url": cluster.url,
         "openai_url": f"{cluster.url}/api",
     }
-    assert (opened, shown.err) == ([], "")
+    assert (opened, shown.err, shown.out.count("\n")) == ([], "", 1)
     assert cluster.forwarded[0][-1] == {"local": 0}
     assert main(["open", str(file), "--no-browser"]) == 0
     assert opened == []
@@ -92,6 +93,18 @@ def test_a_machine_without_a_browser_is_no_failure(
     monkeypatch.setattr(webbrowser, "open", lambda url: False)
     assert main(["open", str(file)]) == 0
     assert "Open the address yourself." in capsys.readouterr().err
+
+
+def test_the_command_says_what_it_waits_for_and_gives_a_page_the_time_of_its_probe(
+    file: Path, cluster: Cluster, llama: FakeOllama, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its startup probe has five minutes."""
+    llama.status["/health"] = 503
+    clock = Clock()
+    monkeypatch.setattr(page, "Patience", partial(Patience, clock=clock, sleep=clock.sleep))
+    assert main(["open", str(file)]) == 2
+    assert capsys.readouterr().err.startswith("Waiting for the page: it answers /health with 503\nerror: the web page")
+    assert 300 < sum(clock.slept) < 400
 
 
 def test_a_page_that_starts_is_waited_for(llama: FakeOllama) -> None:

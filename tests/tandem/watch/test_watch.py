@@ -16,7 +16,7 @@ from tests.command import call
 from tests.tandem.deployed.pretended import Cluster, connected, reaching, well
 from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
 from tests.tandem.seen import NODE, facts, pending, pod, restarting, under_mps
-from tests.tandem.shown import NOON, model
+from tests.tandem.shown import NOON, after, memory, model
 
 
 def with_plugin(cluster: Cluster) -> Cluster:
@@ -140,6 +140,22 @@ MODEL = model("llama2-7b")
 LOOK = Look(at=NOON, stack="timeslice", models=(MODEL,), gpus=(), trouble=())
 
 
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (7_199, "119 min"),
+        (7_200, "2 h"),
+        (172_799, "47 h"),
+        (172_800, "2 days"),
+        (63_071_999, "729 days"),
+        (63_072_000, "2 years"),
+    ],
+)
+def test_a_time_has_the_largest_unit_of_which_there_are_two(seconds: int, said: str) -> None:
+    known = memory(after(seconds=seconds))
+    assert f"  context 4,096, until in {said}" in screen.lines(replace(LOOK, models=(replace(MODEL, memory=known),)))
+
+
 def test_the_options_decide_what_is_looked_at_and_how_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every two seconds by the reference of the command line."""
     given: list[dict[str, Any]] = []
@@ -152,7 +168,8 @@ def test_the_options_decide_what_is_looked_at_and_how_often(monkeypatch: pytest.
     monkeypatch.setattr(watch, "looks", look)
     assert call("watch", "timeslice").stdout.startswith("timeslice at ")
     assert watch.now().microsecond == 0
-    assert call("watch", "timeslice", "--once", "--probe", "--interval", "7", "--json").json["stack"] == "timeslice"
+    ended = call("watch", "timeslice", "--once", "--probe", "--interval", "7", "--json")
+    assert (ended.json["stack"], ended.stdout.count("\n")) == ("timeslice", 1), "a line for each look"
     assert given == [
         {"probe": False, "interval": 2, "once": False},
         {"probe": True, "interval": 7, "once": True},
