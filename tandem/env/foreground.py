@@ -14,7 +14,6 @@ from sharing.models.served import ServedModel
 from tandem.deployed.connection import Connected, Reached, forward_for_clients, reached
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.env.record import Place, Port, Record
-from tandem.lookup import find_model
 from tandem.terminal import CallError, print_line
 
 CHECK_SECONDS = 5.0
@@ -47,7 +46,6 @@ def keep_open(parsed: argparse.Namespace, opened: Callable[[Record], None]) -> N
         place.write(record)
         connected = stack.enter_context(reached(parsed))
         models = connected.plan.config.models
-        find_model(connected.plan, parsed.model)
         forwards = {served.id: _open(stack, connected, served, before) for served in models}
         ports = tuple(Port(id=one.id, model=one.model.name, url=forwards[one.id].url) for one in models)
         record = record.model_copy(update={"ports": ports})

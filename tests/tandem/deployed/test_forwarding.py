@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,11 +16,14 @@ import httpx_ws
 import kr8s
 import pytest
 
+from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from tandem.deployed import forwarding, kubeconfig
+from tandem.deployed.connection import forward_for_clients
 from tandem.deployed.forwarding import Forward, Target, address_to, forwarded
 from tandem.deployed.kubernetes import cluster
 from tandem.terminal import CallError
 from tests.tandem.deployed.fake_kubernetes import CORE, FakeKubernetes, serving
+from tests.tandem.deployed.pretended import connected, well
 from tests.tandem.seen import pending, pod
 
 PODS = f"{CORE}/namespaces/ollama/pods"
@@ -70,6 +74,21 @@ def test_every_request_gets_the_host_and_a_connection_of_its_own(hosts: tuple[in
                 client.request("POST", "/api/chat", text, {"Connection": "keep-alive"})
                 assert client.getresponse().read() == text.encode()
     assert got == ["a.keda close /api/chat one", "a.keda close /api/chat two"]
+
+
+def test_clients_of_a_model_that_scales_to_zero_pass_the_interceptor() -> None:
+    """Labels: chart keda-add-ons-http 0.15.0, templates/interceptor. A port as without it."""
+    fake = well()
+    plain = connected(fake)
+    config = plain.plan.config.changed(scale_to_zero=ScaleToZeroSettings(enabled=True))
+    for stack in (plain, replace(plain, plan=replace(plain.plan, config=config))):
+        with forward_for_clients(stack, config.models[0], 7):
+            pass
+    labels = {"app.kubernetes.io/component": "interceptor", "app.kubernetes.io/name": "http-add-on"}
+    assert fake.forwarded == [
+        ("llama2-7b", "ollama", {"app.kubernetes.io/instance": "llama2-7b"}, 11434, {"local": 7}),
+        ("llama2-7b", "keda", labels, 11434, {"host": "llama2-7b.keda", "local": 7}),
+    ]
 
 
 def response(status: int) -> httpx.Response:

@@ -70,6 +70,16 @@ def test_a_pulumi_that_cannot_run_or_hangs_is_one_line(
     assert str(wrong.value).startswith(said)
 
 
+def test_pulumi_looks_for_no_update_and_may_print_any_bytes(project: Path) -> None:
+    """www.pulumi.com/docs/iac/cli/environment-variables: PULUMI_SKIP_UPDATE_CHECK."""
+    pulumi(project)
+    (project / "bin" / "pulumi").write_text(
+        '#!/bin/sh\nprintf "error: $PULUMI_SKIP_UPDATE_CHECK \\377\\n" >&2\nexit 1\n'
+    )
+    with pytest.raises(NotConnectedError, match=r"^cannot read the outputs of stack dev: true \ufffd\. Run"):
+        by_pulumi("dev", project / "Pulumi.dev.yaml")
+
+
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, "9" * 5000], ids=["half", "too deep", "too long a number"])
 def test_outputs_that_python_cannot_read_are_one_line(
     project: Path, monkeypatch: pytest.MonkeyPatch, text: str

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from tandem.env import background
-from tandem.env.record import Port, Record
+from tandem.deployed.endpoints import NotConnectedError
+from tandem.env import background, command, foreground
+from tandem.env.record import Place, Port, Record
 from tandem.terminal import CallError
-from tests.command import ROOT
+from tests.command import ROOT, Screen
 from tests.tandem.deployed.pretended import Clock
 
 CONNECTS = Record(stack="dev", pid=7, kubeconfig=None, context=None, log="l", ports=())
@@ -66,12 +67,47 @@ def test_an_unknown_model_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> 
         background.start(argparse.Namespace(stack=str(FILE), model="nosuch", kubeconfig=None, context=None))
 
 
+def test_a_process_says_who_it_is_before_it_connects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another call then waits for its ports, and may end it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    read: list[Record | None] = []
+    there = Place(str(FILE))
+
+    def reached(parsed: argparse.Namespace) -> None:
+        read.append(there.read())
+        raise NotConnectedError("no way")
+
+    monkeypatch.setattr(foreground, "reached", reached)
+    parsed = argparse.Namespace(stack=str(FILE), model=None, kubeconfig="k.yaml", context="c")
+    with pytest.raises(NotConnectedError, match="no way"):
+        foreground.keep_open(parsed, lambda _: None)
+    path = str(Path("k.yaml").absolute())
+    assert read == [Record(stack="dev", pid=os.getpid(), kubeconfig=path, context="c", log=str(there.log), ports=())]
+    assert there.lock_path.stat().st_mode & 0o777 == 0o600
+
+
 MODELS = {"llama2-7b": "llama2:7b", "mistral-7b": "mistral:7b"}
 """Those of the file."""
 FITTING = OPEN.model_copy(
     update={"ports": tuple(Port(id=id, model=tag, url="http://h:1") for id, tag in MODELS.items())}
 )
 STARTED = OPEN.model_copy(update={"pid": 8})
+
+
+def test_a_narrow_terminal_folds_no_line_that_a_shell_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", "20")
+    parsed = argparse.Namespace(stack=str(FILE), model=None, json=False, shell="sh", foreground=True)
+    command._print_start(parsed, FITTING)
+    assert screen.getvalue().replace("\r", "").splitlines() == [
+        "export OLLAMA_HOST=http://h:1",
+        "export OPENAI_BASE_URL=http://h:1/v1",
+        "export OPENAI_API_KEY=ollama",
+        "# llama2:7b: http://h:1",
+        f"# mistral:7b: http://h:1 (tandem env {FILE} mistral-7b)",
+        f'# Use: eval "$(tandem env {FILE})"   End: Ctrl-C',
+    ]
 
 
 @pytest.mark.parametrize(

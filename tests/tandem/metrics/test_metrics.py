@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from components.ollama_pair.model_metrics import render
 from tandem.deployed import connection
 from tandem.deployed.connection import Connected
+from tandem.metrics import command
 from tandem.metrics.models import read, servers
 from tests.command import Ended, call, on_screen
 from tests.sharing.builders import replace
@@ -72,6 +73,22 @@ def test_a_server_that_does_not_answer_is_zero_and_an_error(llama: FakeOllama) -
 def test_listening_and_json_contradict_each_other() -> None:
     ended = call("metrics", "--url", "a=http://127.0.0.1:1", "--listen", "0", "--json")
     assert (ended.returncode, ended.json["error"]) == (2, "--json prints the metrics once. Remove --json or --listen.")
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("9410", ("127.0.0.1", 9410)),
+        ("h:65535", ("h", 65535)),
+        (":0", ("127.0.0.1", 0)),
+        ("65536", None),
+        ("h:", None),
+        ("-1", None),
+    ],
+)
+def test_an_address_is_a_port_with_a_host_or_without(text: str, address: tuple[str, int] | None) -> None:
+    with nullcontext() if address else pytest.raises(argparse.ArgumentTypeError):
+        assert command._address(text) == address
 
 
 def test_a_port_in_use_is_an_error(llama: FakeOllama) -> None:
