@@ -87,7 +87,7 @@ def _part(row: Row, waiting_us: Callable[[float, float], float]) -> tuple[float,
     before = begun - row.sent_us
     waiting = waiting_us(row.sent_us, begun)
     rest = before - waiting
-    outside = row.arrivals_us[-1] - row.server.total_ns / 1e3 if row.server.total_ns else 0.0
+    outside = row.arrivals_us[-1] - row.server.total_ns / 1e3
     return waiting, first - begun, rest, min(max(0.0, outside), rest)
 
 
