@@ -29,5 +29,7 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
 
 
 def test_all_errors_are_reported_at_once() -> None:
-    shown = refusal(["a=http://h:1", "a=http://h:2", "b=nonsense"], ["c=x"])
-    assert [line.split(":")[0] for line in shown.splitlines()] == ["--url a=…", "--url b=nonsense", "--model c=…"]
+    shown = refusal(["a=http://h:1", "a=http://h:2", "b=nonsense"], ["c=x", "m"])
+    lines = shown.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["--url a=…", "--model m", "--url b=nonsense", "--model c=…"]
+    assert lines[1] == "--model m: must be NAME=TAG, for example --model a=llama2:7b"
