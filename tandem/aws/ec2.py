@@ -53,7 +53,6 @@ def _find(
                     tags=tags,
                     detail=detail(raw),
                     usd_per_day=price(raw, account.region),
-                    raw=raw,
                     going=_state(raw) in GOING,
                 )
 

@@ -7,6 +7,8 @@ from typing import Any
 from tandem.aws.session import Account
 
 Tags = Mapping[str, str]
+Key = tuple[str, str]
+"""Title of the kind, and id."""
 
 CLUSTER_TAGS = ("eks:eks-cluster-name", "cluster.k8s.amazonaws.com/name")
 """Tags with which Karpenter and the VPC CNI name the cluster that they created something for."""
@@ -57,9 +59,14 @@ class Resource:
     usd_per_day: float | None = 0.0
     """None if the price is unknown."""
     raw: Mapping[str, Any] = field(default_factory=dict)
-    """AWS's description."""
+    """AWS's description, where another call needs it."""
     going: bool = False
     """Whether its deletion has already begun."""
+
+    @property
+    def key(self) -> Key:
+        """What no other resource of the account has."""
+        return self.kind, self.id
 
     @property
     def name(self) -> str:

@@ -90,7 +90,7 @@ def _find_parts(account: Account, owner: Owner, kind: str, title: str) -> Iterat
             raw = _part(account, probe, kind)
             if raw and owner.owns(tags := raw.get("tags") or {}):
                 going = raw["status"] == DELETING
-                yield Resource(kind=title, id=probe.id, tags=tags, detail=raw["status"], raw=raw, going=going)
+                yield Resource(kind=title, id=probe.id, tags=tags, detail=raw["status"], going=going)
 
 
 def _part_tags(kind: str) -> TagsOf:
@@ -314,7 +314,7 @@ def _policy_tags(account: Account, resource: Resource) -> Tags | None:
 
 def _delete_policy(account: Account, resource: Resource) -> None:
     client, policy = account.client("iam"), {"PolicyArn": resource.id}
-    if count := client.get_policy(**policy)["Policy"].get("AttachmentCount", 0):
+    if count := client.get_policy(**policy)["Policy"].get("AttachmentCount"):
         raise InUseError(f"it is attached in {count} place{'s' if count > 1 else ''}")
     pages = account.pages("iam", "list_policy_versions", **policy)
     for version in [version for page in pages for version in page["Versions"] if not version["IsDefaultVersion"]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tandem.aws.resources import Kind, counted
+from tandem.aws.resources import Key, Kind, counted
 from tandem.aws.session import Account, explained
 from tandem.leftovers import deletion, regions
 from tandem.leftovers import screen as show
@@ -38,7 +38,7 @@ def run(account: Account, inventory: Inventory, *, yes: bool, to_stderr: bool) -
     agreed = [kind for kind in deletion.kinds_of(inventory.resources) if yes or _agrees(kind, inventory)]
     record = Record(inventory.owner.stack, account.region, datetime.datetime.now(datetime.UTC))
     print_line(f"Recording every deletion in {record.path}", sys.stderr)
-    shown: set[tuple[str, str]] = set()
+    shown: set[Key] = set()
     failures: list[Exception] = []
 
     def say(lines: Callable[..., None], what: Any) -> None:
@@ -55,7 +55,7 @@ def run(account: Account, inventory: Inventory, *, yes: bool, to_stderr: bool) -
             record.write(event="outcome", **_as_dict(outcome))
             # Otherwise rich would print the line where the status is.
             status.stop()
-            shown.add((outcome.resource.kind, outcome.resource.id))
+            shown.add(outcome.resource.key)
             say(show.outcome, outcome)
             status.start()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tandem.aws.resources import Kind, Owner, Resource, counted
+from tandem.aws.resources import Key, Kind, Owner, Resource, counted
 from tandem.aws.session import Account, explain, is_temporary
 from tandem.leftovers import inventory, regions
 
@@ -49,10 +49,10 @@ class Deletion:
     """Gets a resource before AWS is asked to delete it. Any exception stops the deletion."""
     settled: Callable[[Outcome], None]
     """Gets each outcome once, when it is final. Any exception stops the deletion."""
-    outcomes: dict[tuple[str, str], Outcome] = field(default_factory=dict)
-    _asked: set[tuple[str, str]] = field(default_factory=set)
+    outcomes: dict[Key, Outcome] = field(default_factory=dict)
+    _asked: set[Key] = field(default_factory=set)
     """Resources that AWS was asked to delete, whatever it answered, or is already deleting."""
-    _accepted: set[tuple[str, str]] = field(default_factory=set)
+    _accepted: set[Key] = field(default_factory=set)
     """Resources that AWS has agreed to delete."""
     _holding: list[str] = field(default_factory=list)
     """Where the stack may be running: asked before each resource of a shared service, until something is found."""
@@ -104,7 +104,7 @@ class Deletion:
 
     def _advance(self, kind: Kind, resource: Resource) -> bool:
         """Advances a resource by one step; returns whether its outcome is final."""
-        key = (resource.kind, resource.id)
+        key = resource.key
         try:
             tags = kind.tags(self.account, resource)
         except Exception as error:
@@ -142,16 +142,15 @@ class Deletion:
 
     def _put_off(self, resource: Resource, error: Exception) -> bool:
         """Notes why AWS did not comply; final if another look cannot help."""
-        key, why = (resource.kind, resource.id), explain(error, self.account.region)
-        if key in self._accepted or is_temporary(error):
-            self._note(resource, self.outcomes[key].what, why)
+        why = explain(error, self.account.region)
+        if resource.key in self._accepted or is_temporary(error):
+            self._note(resource, self.outcomes[resource.key].what, why)
             return False
         return self._settle(resource, "failed", why)
 
     def _give_up(self, resource: Resource, minutes: float) -> None:
-        key = (resource.kind, resource.id)
-        said = self.outcomes[key].why
-        if key in self._accepted:
+        said = self.outcomes[resource.key].why
+        if resource.key in self._accepted:
             why = f"not finished after {minutes:.0f} minutes; AWS may still be deleting it"
             self._settle(resource, "not gone yet", f"{why}. Its last error: {said}" if said else why)
         else:
@@ -159,11 +158,11 @@ class Deletion:
 
     def _settle(self, resource: Resource, what: What, why: str = "") -> bool:
         self._note(resource, what, why)
-        self.settled(self.outcomes[resource.kind, resource.id])
+        self.settled(self.outcomes[resource.key])
         return True
 
     def _note(self, resource: Resource, what: What, why: str = "") -> None:
-        self.outcomes[resource.kind, resource.id] = Outcome(resource=resource, what=what, why=why)
+        self.outcomes[resource.key] = Outcome(resource=resource, what=what, why=why)
 
 
 def _some(names: Sequence[str]) -> str:

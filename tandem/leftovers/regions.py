@@ -25,10 +25,10 @@ def standing(account: Account, inventory: Inventory) -> list[str]:
     # Programs may use the components in a cluster of their own, which has no tags of the stack. A group in any state
     # can have instances: "launched instances are unable to register" (botocore, eks, Issue.code).
     foreign = [group for group in groups if group.id.partition("/")[0] not in own]
-    return [*signs, *(f"the node group {group.id} is {group.raw['status']}" for group in foreign)]
+    return [*signs, *(f"the node group {group.id} is {group.detail}" for group in foreign)]
 
 
-def holding(account: Account, owner: Owner, progress: Callable[[str], None] = lambda line: None) -> list[str]:
+def holding(account: Account, owner: Owner, progress: Callable[[str], None]) -> list[str]:
     """Why the stack may be running: its clusters and node groups in all regions, and regions without an answer."""
     try:
         # Without AllRegions: those enabled in the account (API_DescribeRegions).

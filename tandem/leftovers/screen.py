@@ -58,5 +58,5 @@ def outcome(outcome: Outcome, *, to_stderr: bool) -> None:
 
 def counts(outcomes: Sequence[Outcome], *, to_stderr: bool) -> None:
     """How many resources a deletion deleted, and how many remain for each reason."""
-    counts = Counter(WORDS.get(outcome.what, outcome.what) for outcome in outcomes)
-    open_console(stderr=to_stderr).print(", ".join(f"{count} {what}" for what, count in counts.items()))
+    console, counts = open_console(stderr=to_stderr), Counter(WORDS.get(one.what, one.what) for one in outcomes)
+    say(console, ", ".join(f"{count} {what}" for what, count in counts.items()), fold=console.is_terminal)

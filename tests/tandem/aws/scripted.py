@@ -31,6 +31,6 @@ class Account:
     def ask(self, service: str, operation: str, asked: dict[str, Any]) -> Any:
         self.requests.append(f"{service} {operation} {json.dumps(asked, sort_keys=True)}")
         answer = self.answers.get(f"{service} {operation}", self.page)
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return answer

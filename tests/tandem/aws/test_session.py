@@ -17,6 +17,7 @@ from sharing.stack.provider import AssumedRole
 from tandem.aws import session
 from tandem.aws.clusters import there
 from tests.rows import read_rows
+from tests.tandem.aws.asked import Requests
 from tests.tandem.aws.conftest import Run
 from tests.tandem.aws.emulated import REGION, Emulated
 
@@ -80,9 +81,15 @@ def test_the_profile_is_used_without_a_stack_file_too(
     assert "(nobody) could not be found" in refusal("leftovers", "old", "--region", REGION, "--profile", "nobody")
 
 
-def test_requests_are_made_with_the_keys_of_the_assumed_role(emulated: Emulated) -> None:
-    role = AssumedRole.model_validate({"roleArn": "arn:aws:iam::444455556666:role/deployer"})
-    made = session.connect(REGION, roles=[role])
+def test_requests_are_made_with_the_keys_of_the_last_assumed_role(requests: Requests) -> None:
+    """STS API reference, AssumeRole: the duration is in seconds."""
+    first = {"roleArn": "arn:aws:iam::444455556666:role/ci", "sessionName": "up", "duration": "1h30m"}
+    last = {"roleArn": "arn:aws:iam::444455556666:role/deployer"}
+    made = session.connect(REGION, roles=[AssumedRole.model_validate(role) for role in (first, last)])
+    assert [arguments for operation, arguments, _ in requests if operation == "sts.AssumeRole"] == [
+        {"RoleArn": first["roleArn"], "RoleSessionName": "up", "DurationSeconds": 5400},
+        {"RoleArn": last["roleArn"], "RoleSessionName": "tandem"},
+    ]
     keys = made.session.get_credentials().get_frozen_credentials()
     # The caller's keys are `testing`, without a token. Those of a role begin with ASIA (IAM User Guide, unique ids).
     assert keys.access_key.startswith("ASIA")
@@ -159,12 +166,16 @@ def test_an_error_of_the_server_is_temporary_whatever_its_code(status: int, temp
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_file_without_a_region_is_refused_before_any_request(
-    emulated: Emulated, refusal: Refusal, tmp_path: Path, command: str
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [("", "has no `aws:region`"), ("aws:region: us-est-1", "unknown region 'us-est-1'"), ("aws:region: any", "`any`")],
+)
+def test_a_file_without_a_region_of_aws_is_refused_before_any_request(
+    emulated: Emulated, refusal: Refusal, tmp_path: Path, command: str, keys: str, shown: str
 ) -> None:
     path = tmp_path / "Pulumi.x.yaml"
-    path.write_text("config: {}\n")
-    assert "has no `aws:region`" in refusal(command, str(path))
+    path.write_text(f"config: {{{keys}}}\n")
+    assert shown in refusal(command, str(path))
     assert emulated.calls == []
 
 

@@ -48,7 +48,7 @@ def test_a_kind_of_ec2(title: str) -> None:
     account = Account({f"ec2 {operation}": {key: [{"Instances": [raw]}] if key == "Reservations" else [raw]}})
     found = look_and_delete(title, account)
     assert (found.kind, found.id, found.detail, found.going) == (title, "x", row.get("detail", ""), False)
-    assert found.usd_per_day == pytest.approx(row.get("usd", 0) * 24)
+    assert (found.tags, found.usd_per_day) == (OURS, pytest.approx(row.get("usd", 0) * 24))
     by_tag = {"tandem:stack": "timeslice", "eks:eks-cluster-name": CLUSTER, "cluster.k8s.amazonaws.com/name": CLUSTER}
     filters = [
         {"Filters": [{"Name": f"tag:{name}", "Values": [value]}], **row.get("more", {})}
@@ -63,7 +63,9 @@ def test_a_kind_of_another_service(title: str) -> None:
     row = DECLARED["others"][title]
     account = Account(row["answers"])
     found = look_and_delete(title, account)
-    assert (found.kind, found.id, found.detail, found.going) == (title, *row["found"], "DELETING" in row["found"])
+    assert found.tags == row.get("tags", OURS)
+    going = row["found"][1].endswith("DELETING")
+    assert (found.kind, found.id, found.detail, found.going) == (title, *row["found"], going)
     if title != "EKS clusters":  # its price depends on the date
         assert found.usd_per_day == pytest.approx(row.get("usd", 0) * 24)
     assert account.requests == row["requests"]
@@ -181,6 +183,13 @@ def test_the_tagging_service_adds_only_types_that_no_other_search_covers() -> No
     assert [(one.kind, one.id, one.detail, one.usd_per_day) for one in found] == [
         ("other", arn, said, None) for arn in NOBODYS
     ]
+
+
+def test_a_log_group_whose_size_aws_does_not_say_costs_nothing() -> None:
+    """CloudWatch Logs API reference, `LogGroup`: no field is required."""
+    group = {"logGroupName": "/aws/eks/c/cluster", "arn": "arn:l:*"}
+    account: Any = Account({"logs describe_log_groups": {"logGroups": [group]}}, tags=OURS)
+    assert [(one.detail, one.usd_per_day) for one in services.LOGS.find(account, OWNER)] == [("0.00 GB", 0.0)]
 
 
 def test_a_partition_without_budgets_is_not_asked_for_them() -> None:

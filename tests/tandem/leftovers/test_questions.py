@@ -3,16 +3,18 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from tandem.aws.resources import Resource
 from tandem.leftovers import clean_up, inventory, screen
+from tandem.leftovers.deletion import Outcome, What
 from tandem.leftovers.inventory import Inventory
 from tests.command import ROOT, Printed, Screen
-from tests.tandem.aws.emulated import OURS, OWNER
+from tests.tandem.aws.emulated import OURS, OWNER, pairs
 from tests.tandem.aws.scripted import Account
 
 KINDS = {kind.title: kind for kind in inventory.KINDS}
@@ -61,6 +63,39 @@ def test_the_guide_has_the_words_of_the_screen_and_those_of_the_record() -> None
     assert dict(re.findall(r"`([\w ]+)` for `([\w ]+)`", guide)) == screen.WORDS
 
 
+VOLUME = {"VolumeId": "v", "State": "in-use", "Tags": pairs(OURS)}
+LISTED = {"ec2 describe_volumes": {"Volumes": [VOLUME]}}
+
+
+def test_after_an_interrupt_it_says_what_aws_was_asked_to_delete(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Printed
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    account: Any = Account({**LISTED, "ec2 delete_volume": KeyboardInterrupt()})
+    volumes = tuple(Resource(kind="volumes", id=id, tags=OURS) for id in ("v", "w"))
+    with pytest.raises(KeyboardInterrupt):
+        clean_up.run(account, Inventory(owner=OWNER, resources=volumes, unseen={}), yes=True, to_stderr=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "still deleting volume v: AWS was asked to delete it",
+        "not tried volume w",
+        "1 still deleting, 1 not tried",
+    ]
+
+
+def test_a_pipe_gets_each_line_whole(capsys: Printed) -> None:
+    long = replace(OWNER, stack="a-stack-with-a-long-name" * 4)
+    screen.show(Inventory(owner=long, resources=(), unseen={}), Account(), deleting=False)  # type: ignore[arg-type]
+    outcomes = [
+        Outcome(resource=Resource(kind="volumes", id="v", tags={}), what=what, why="why " * 30)
+        for what in get_args(What)
+    ]
+    screen.outcome(outcomes[0], to_stderr=False)
+    screen.counts(outcomes, to_stderr=False)
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in said] == ["No", "deleted", "1"]
+    assert min(map(len, said)) > 80
+
+
 def test_programs_get_only_the_outcomes_and_the_record_has_them_too(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -68,7 +103,7 @@ def test_programs_get_only_the_outcomes_and_the_record_has_them_too(
     out, err = Screen(), Screen()
     monkeypatch.setattr("sys.stdout", out)
     monkeypatch.setattr("sys.stderr", err)
-    account: Any = Account({"ec2 describe_volumes": {"Volumes": [{"VolumeId": "v", "State": "in-use", "Tags": []}]}})
+    account: Any = Account({"ec2 describe_volumes": {"Volumes": [{**VOLUME, "Tags": []}]}})
     inventory = Inventory(owner=OWNER, resources=(Resource(kind="volumes", id="v", tags=OURS),), unseen={})
     done = clean_up.run(account, inventory, yes=True, to_stderr=True)
     why = "its tags are no longer those of stack timeslice"

@@ -3,21 +3,24 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
+from botocore.exceptions import ClientError
 
 from sharing.names import TAG_ZONES
 from sharing.problems import Problem
+from sharing.stack.existing import ExistingCluster, ExistingVpc
 from sharing.stack.zones import Group
-from tandem.aws.quota import SPOT_ROLE, Placed, _offered, _sizes, zones_of
+from tandem.aws.quota import SPOT_ROLE, Placed, _given_subnets, _offered, _sizes, _vcpus, zones_of
 from tandem.aws.session import Account
 from tests.rows import read_yaml
 from tests.tandem.aws import scripted
 from tests.tandem.aws.conftest import Run
 from tests.tandem.aws.creation import TRUST, Creation
-from tests.tandem.aws.emulated import ENOUGH, OURS, Emulated
+from tests.tandem.aws.emulated import ENOUGH, OURS, OWNER, Emulated
 
 pytestmark = pytest.mark.slow
 
@@ -149,6 +152,39 @@ def test_sizes_are_requested_for_a_hundred_types_at_a_time() -> None:
     requests = [call.kwargs["InstanceTypes"] for call in account.pages.call_args_list]
     assert requests == [names[:100], names[100:]]
     assert (sizes["x9.7xlarge"], sizes["t3.medium"], sizes["g4dn.xlarge"]) == (28, 2, 4)
+
+
+def test_instances_count_from_their_start_to_their_end() -> None:
+    """Quotas are about running instances (EC2 User Guide, ec2-on-demand-instances), which a pending one is soon."""
+    account: Any = scripted.Account(Reservations=[])
+    assert _vcpus(account, OWNER) == {}
+    filters = '[{"Name": "instance-state-name", "Values": ["pending", "running"]}]'
+    assert account.requests == [f'ec2 describe_instances {{"Filters": {filters}}}']
+
+
+THEIRS = {"eks describe_cluster": {"cluster": {"resourcesVpcConfig": {"subnetIds": ["of-the-cluster"]}}}}
+NO_CLUSTER = {"eks describe_cluster": ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "DescribeCluster")}
+IN_A_CLUSTER, IN_A_VPC = {"name": "platform"}, {"id": "vpc-0000000a", "subnets": ["subnet-0000000a", "subnet-0000000b"]}
+OF_NODES = {"node_subnets": ["subnet-0000000c"]}
+
+
+@pytest.mark.parametrize(
+    ("sections", "answers", "subnets"),
+    [
+        ({}, {}, []),
+        ({"vpc": ExistingVpc.model_validate(IN_A_VPC)}, {}, ["subnet-0000000a", "subnet-0000000b"]),
+        ({"vpc": ExistingVpc.model_validate(IN_A_VPC | OF_NODES)}, {}, ["subnet-0000000c"]),
+        ({"existing": ExistingCluster.model_validate(IN_A_CLUSTER)}, THEIRS, ["of-the-cluster"]),
+        ({"existing": ExistingCluster.model_validate(IN_A_CLUSTER | OF_NODES)}, THEIRS, ["subnet-0000000c"]),
+        ({"existing": ExistingCluster.model_validate(IN_A_CLUSTER)}, NO_CLUSTER, []),
+    ],
+)
+def test_nodes_go_to_the_subnets_that_the_file_names_or_else_to_those_of_the_control_plane(
+    sections: dict[str, Any], answers: dict[str, Any], subnets: list[str]
+) -> None:
+    account: Any = scripted.Account(answers)
+    config: Any = SimpleNamespace(cluster=SimpleNamespace(**{"existing": None, "vpc": None, **sections}))
+    assert _given_subnets(account, config) == subnets
 
 
 def test_offers_are_requested_by_zone_and_type() -> None:
