@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.program import GROUP, UNKNOWN, Resource, plain, read_program
+from policy.program import GROUP, RELEASE, UNKNOWN, Resource, plain, read_program
 from policy.rules import POLICY_RULES, find_violations, share_groups
 from sandbox import graph
+from sharing.existing.scheduling import Taint
 from sharing.modes.modes import TimeSlicing
 from stacks.stack_file.judge import judge_file
 from tandem.dry_run.program import program_graph
 from tests.policy.declared import (
     config_map,
     daemon_set,
+    declare,
     deployment,
     group,
     node_pool,
@@ -26,6 +28,9 @@ from tests.policy.declared import (
     sharing,
 )
 from tests.shipped import FILES, STACKS
+
+NODE_TYPE = "node.kubernetes.io/instance-type"
+EITHER = ["p3.2xlarge", "g4dn.xlarge", "g4dn.12xlarge", "g6f.xlarge", "g5g.xlarge", "g4ad.xlarge"]
 
 
 class NotYetKnownError(Exception):
@@ -74,6 +79,83 @@ def declared(stack: str) -> list[Resource]:
         )
         for one in program_graph(judge_file(file).plan()).resources.values()
     ]
+
+
+@pytest.mark.parametrize(
+    ("needs", "types"),
+    [
+        ({}, EITHER[:5]),
+        ({"instance_category": ["p"]}, ["p3.2xlarge"]),
+        ({"instance_family": ["g4dn", "g4ad"]}, ["g4dn.xlarge", "g4dn.12xlarge"]),
+        ({"instance_gpu_name": ["t4"]}, ["g4dn.xlarge", "g4dn.12xlarge"]),
+        ({"instance_gpu_name": ["v100"]}, ["p3.2xlarge"]),
+        ({"instance_gpu_count": ["0", "4"]}, ["g4dn.12xlarge", "g6f.xlarge"]),
+        ({"instance_gpu_manufacturer": ["amd"]}, []),
+        ({"arch": ["arm64"]}, ["g5g.xlarge"]),
+    ],
+)
+def test_requirements_of_a_node_pool_choose_its_types(needs: dict[str, Any], types: list[str]) -> None:
+    """As https://karpenter.sh/v1.14/reference/instance-types/ lists the labels of each type."""
+    groups = read_program([node_pool(instance_type=EITHER, **needs)]).groups
+    assert sorted(name for each in groups for name in each.types) == sorted(types)
+
+
+@pytest.mark.parametrize(
+    ("pool", "most"),
+    [
+        (node_pool(most=8, instance_type=["g4dn.12xlarge"]), 2),
+        (node_pool(most=8, instance_type=["g4dn.12xlarge", "g4dn.xlarge"]), 8),
+        # Too few for one node.
+        (node_pool(most=3, instance_type=["g4dn.12xlarge"]), 1),
+        (group("g4dn.xlarge", most=0), 1),
+        (group("g4dn.xlarge", most=7), 7),
+    ],
+)
+def test_a_group_has_as_many_nodes_as_its_limits_allow(pool: Resource, most: int) -> None:
+    assert [each.most_nodes for each in read_program([pool]).groups] == [most]
+
+
+def test_a_group_has_the_labels_and_taints_of_its_nodes() -> None:
+    """EKS User Guide, "Simplify node lifecycle with managed node groups"; Karpenter's documentation, "NodePools"."""
+    own = {"pool": "fast", "nvidia.com/gpu.deploy.operands": "false"}
+    key = {"key": "team", "value": "ml"}
+    limited = [{**key, "effect": effect} for effect in ("NO_SCHEDULE", "PREFER_NO_SCHEDULE", "NO_EXECUTE")]
+    nodes = group("g4dn.xlarge", labels=own, taints=limited, capacityType="SPOT", nodeGroupName="mine")
+    template = {
+        "metadata": {"labels": own},
+        "spec": {
+            "requirements": [{"key": NODE_TYPE, "operator": "In", "values": ["g4dn.xlarge", "g4dn.2xlarge"]}],
+            "taints": [{**key, "effect": effect} for effect in ("NoSchedule", "PreferNoSchedule", "NoExecute")],
+        },
+    }
+    pool = declare("kubernetes:karpenter.sh/v1:NodePool", "p", metadata={"name": "mine"}, spec={"template": template})
+    found = read_program([nodes, pool]).groups
+    of_eks = {"eks.amazonaws.com/nodegroup": "mine", "eks.amazonaws.com/capacityType": "SPOT"}
+    assert [each.labels for each in found] == [
+        {**own, **of_eks, NODE_TYPE: "g4dn.xlarge"},
+        {**own, "karpenter.sh/nodepool": "mine"},
+    ]
+    for each in found:
+        effects = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+        assert each.taints == tuple(Taint(key="team", value="ml", effect=effect) for effect in effects)
+        assert each.most_nodes == (1 if each.of is nodes else 100)
+
+
+OF_CHART = {
+    "number": (2, {"nvidia.com/gpu": 2}),
+    "nvidiaResource": ("nvidia.com/gpu.shared", {"nvidia.com/gpu.shared": 1}),
+    "mig": ({"enabled": True, "devices": {"1g.5gb": 2}}, {"nvidia.com/mig-1g.5gb": 2}),
+    "type": ("nvidia", {"nvidia.com/gpu": 1}),
+}
+"""Values under `ollama.gpu` of the chart ollama, and the limits of its pod: its values.yaml and deployment.yaml."""
+
+
+@pytest.mark.parametrize("key", OF_CHART)
+def test_a_release_of_ollama_requests_what_its_values_say(key: str) -> None:
+    value, requests = OF_CHART[key]
+    values = {"ollama": {"gpu": {"enabled": True, key: value}, "models": {"run": ["gemma3:1b"]}}, "replicaCount": 3}
+    [server] = read_program([declare(RELEASE, "chat", chart="ollama", values=values)]).servers
+    assert (server.requests, server.pods, [each.name for each in server.models]) == (requests, 3, ["gemma3:1b"])
 
 
 @pytest.mark.slow

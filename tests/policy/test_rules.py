@@ -279,8 +279,23 @@ def test_a_program_that_works_is_left_alone(program: list[Resource]) -> None:
             [group("g9.large", name="new"), group("g4dn.xlarge"), plugin(), ollama("llama2:70b")],
             "new (the instance type g9.large), llama2:70b (its nodes, which are in no group here or in several)",
         ),
+        # What says that nodes without a known type have a GPU.
+        ([group(taints=taints("nvidia.com/gpu"))], "gpus (its instance types)"),
+        ([group(amiType="AL2023_x86_64_NVIDIA")], "gpus (its instance types)"),
+        ([group(labels={"nvidia.com/gpu.present": "true"})], "gpus (its instance types)"),
+        ([group(labels={"nvidia.com/gpu.present": "false"}, amiType="CUSTOM", taints=taints("team"))], ""),
         # GPUs of AMD are no matter of NVIDIA's plugin.
         ([group("g4ad.xlarge"), plugin()], ""),
+        # Its values are known after `up`.
+        (
+            [
+                group("g4dn.xlarge"),
+                declare("kubernetes:helm.sh/v3:Release", "plugin", chart="nvidia-device-plugin", values=UNKNOWN),
+                ollama("llama2:7b"),
+                ollama("mistral:7b"),
+            ],
+            "plugin (its configuration of unknown name), plugin (its values)",
+        ),
         # Resources of the plugins of others.
         (
             [
@@ -448,12 +463,23 @@ def test_what_cannot_be_known_is_said_once() -> None:
     }
 
 
-def test_parts_of_two_clusters_are_not_compared() -> None:
-    program = (group("g4dn.xlarge"), plugin(), plugin(name="other"), ollama("llama2:70b"))
-    first, second = ([Resource(**{**vars(each), "cluster": name}) for each in program] for name in ("a", "b"))
-    assert {*find_all(*first)} == {"models-fit", "one-device-plugin", "unchecked"}
-    several = [*first[:2], second[2], first[3]]
-    assert {*find_all(*several)} == {"unchecked"}
+@pytest.mark.parametrize(
+    "other",
+    [
+        plugin(name="other"),
+        ollama("mistral:7b"),
+        group("g4dn.xlarge", name="more"),
+        node_pool(instance_type=["g4dn.xlarge"]),
+    ],
+    ids=lambda other: other.type,
+)
+def test_parts_of_two_clusters_are_not_compared(other: Resource) -> None:
+    def within(cluster: str, *resources: Resource) -> list[Resource]:
+        return [Resource(**{**vars(each), "cluster": cluster}) for each in resources]
+
+    program = within("a", group("g4dn.xlarge"), node_pool(instance_type=["g5.xlarge"]), plugin(), plugin(name="second"))
+    for cluster, found in (("a", {"one-device-plugin"}), ("b", set[str]())):
+        assert {*find_all(*program, *within(cluster, other))} - {"unchecked"} == found
 
 
 @pytest.mark.parametrize("pattern", ["llama2:70b", "llama2:*", "urn:pulumi:dev::*::llama2:70b"])
