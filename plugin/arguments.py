@@ -31,6 +31,7 @@ class Argument:
     meaning: str
     is_required: bool = False
     default: Any = None
+    """Of an argument that is not required."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,7 @@ def read_arguments(made: type) -> list[Argument]:
     found = []
     for field in fields(made):  # type: ignore[arg-type]  # a dataclass, since it is no model
         default = default_of(field)
-        text = texts.get(field.name, "")
-        found.append(
-            Argument(field.name, field.type, text, default is MISSING, None if default is MISSING else default)
-        )
+        found.append(Argument(field.name, field.type, texts.get(field.name, ""), default is MISSING, default))
     return found
 
 

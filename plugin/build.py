@@ -1,7 +1,6 @@
 """Builds a component's arguments from the values that other languages send."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import is_dataclass
 from typing import Any
 
 import pulumi
@@ -22,10 +21,7 @@ def build(made: type, values: Values, path: str) -> Any:
 
     Raises `WrongInputError` for an unknown, a missing or an unreadable value, and `ValueError` as the class does.
     """
-    given = _convert_all(read_arguments(made), values, path)
-    if is_dataclass(made):  # a frozen one, whose lists are tuples
-        given = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-    return _construct(made, given, path)
+    return _construct(made, _convert_all(read_arguments(made), values, path), path)
 
 
 def _construct(made: type, given: Mapping[str, Any], path: str) -> Any:

@@ -30,9 +30,7 @@ LANGUAGES = ("nodejs", "python", "csharp", "java", "go")
 
 def served() -> list[type[pulumi.ComponentResource]]:
     """Every public component."""
-    return [
-        kind for kind in read_public().values() if isinstance(kind, type) and issubclass(kind, pulumi.ComponentResource)
-    ]
+    return [kind for kind in read_public().values() if issubclass(kind, pulumi.ComponentResource)]
 
 
 def arguments_of(component: type) -> type:

@@ -108,6 +108,11 @@ WRONG = [
         {"models": [{"model": "llama2:7b"}, {"models": "x"}]},
         "it.models[1] has no argument 'models'. Did you mean model?",
     ),
+    (
+        SpotJobArgs,
+        {"image": "i", "command": ["train"], "checkpoints": {"bucket": "b", "prefixes": "p"}},
+        "it.checkpoints has no argument 'prefixes'. Did you mean prefix?",
+    ),
     # These stop in the class itself.
     (
         OllamaPairArgs,
