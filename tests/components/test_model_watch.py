@@ -238,6 +238,27 @@ def test_the_gpu_is_used_only_after_a_time_without_clients(
     assert asked(server, watch) == [LOAD]
 
 
+def test_each_request_has_its_own_time_limit(
+    server: JsonServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[tuple[str, object, float]] = []
+
+    def answer(url: str, data: bytes | None, seconds: float) -> BytesIO:
+        limits.append((url.rpartition("/api/")[2], json.loads(data or b"{}").get("prompt"), seconds))
+        return BytesIO(b"{}")
+
+    monkeypatch.setattr("urllib.request.urlopen", answer)
+    own = {"LOAD_SECONDS": "300", "TOKEN_SECONDS": "60", "IDLE_SECONDS": "0"}
+    watch = Watch({**environment_of(server, tmp_path), **own})
+    (tmp_path / "started").touch()
+    watch.look()
+    (tmp_path / "mps").touch()
+    os.utime(tmp_path / "mps", (0, 0))
+    watch.look()
+    # Only what loads or waits for a slot may take long.
+    assert limits == [("ps", None, 10), ("generate", None, 300), ("generate", "a", 60), ("generate", None, 10)]
+
+
 def test_what_a_client_has_loaded_stays(ollama: Ollama, server: JsonServer, watch: Watch) -> None:
     for listed in (entry("1", name="other"), entry("1", context=8192)):
         ollama.listed = [listed]
