@@ -13,6 +13,8 @@ NAMES = {
 }
 """Codes and names of cuda.h."""
 DEVICE, CONTEXT, INVALID = 7, 5, 101
+NO_CONTEXT = 201
+"""CUDA_ERROR_INVALID_CONTEXT, "most frequently" for a thread without a current context (cuda.h)."""
 
 
 class FakeDriver:
@@ -21,6 +23,7 @@ class FakeDriver:
     def __init__(self, fake: Mapping[str, str]) -> None:
         self._fake = fake
         self._sizes: dict[int, int] = {}
+        self._has_context = False
         self.name = b"Tesla T4"
         self.ledger: list[int] = []
         """MiB that were allocated and, below 0, freed."""
@@ -44,7 +47,8 @@ class FakeDriver:
         return self._number("CONTEXT", 0) if device.value == DEVICE else INVALID
 
     def cuCtxSetCurrent(self, context: Any) -> int:
-        return 0 if context.value == CONTEXT else 1
+        self._has_context = context.value == CONTEXT
+        return 0 if self._has_context else 1
 
     def cuDeviceGetName(self, name: Any, size: int, device: Any) -> int:
         name.value = self.name[: size - 1]
@@ -61,10 +65,10 @@ class FakeDriver:
     def cuMemGetInfo_v2(self, free: Any, total: Any) -> int:
         total._obj.value = self._number("INFO_MIB", self._number("MIB", 15110)) * MIB
         free._obj.value = total._obj.value - sum(self._sizes.values())
-        return 0
+        return 0 if self._has_context else NO_CONTEXT
 
     def cuMemAlloc_v2(self, pointer: Any, size: Any) -> int:
-        if refusal := self._number("REFUSAL", 0):
+        if refusal := self._number("REFUSAL", 0 if self._has_context else NO_CONTEXT):
             return refusal
         if sum(self._sizes.values()) + size.value > self._number("LIMIT_MIB", 15110) * MIB:
             return 2
