@@ -158,6 +158,32 @@ def test_a_release_of_ollama_requests_what_its_values_say(key: str) -> None:
     assert (server.requests, server.pods, [each.name for each in server.models]) == (requests, 3, ["gemma3:1b"])
 
 
+@pytest.mark.parametrize(("replicas", "pods"), [(None, [1]), (0, []), (3, [3]), (1000, [64])])
+def test_a_server_has_the_pods_of_its_workload(replicas: int | None, pods: list[int]) -> None:
+    """Kubernetes starts one without `replicas`. Of many, only some are judged."""
+    workload = deployment("gemma3:1b", {"nvidia.com/gpu": "1", "cpu": "4"})
+    servers = read_program(
+        [declare(workload.type, "chat", spec={**workload.props["spec"], "replicas": replicas})]
+    ).servers
+    assert [each.pods for each in servers] == pods
+    for each in servers:
+        assert (each.requests, [model.name for model in each.models]) == ({"nvidia.com/gpu": 1}, ["gemma3:1b"])
+        # As the admission plugin ExtendedResourceToleration of EKS adds it.
+        assert each.pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+
+
+def test_the_plugins_own_manifest_is_read_with_its_environment_and_placement() -> None:
+    """NVIDIA's chart 0.20.0 templates/daemonset-device-plugin.yml."""
+    made = daemon_set("gpus", default="b")
+    pod = made.props["spec"]["template"]["spec"]
+    pod["nodeSelector"], pod["tolerations"] = {"pool": "fast"}, [{"operator": "Exists"}]
+    pod["containers"][0]["env"].append({"name": "MIG_STRATEGY", "value": "mixed"})
+    [found] = read_program([config_map("gpus", a="{}", b=sharing("mps", 4)), made]).plugins
+    assert (found.default, found.strategy, found.is_operator, found.is_known) == ("b", "mixed", False, True)
+    assert found.configs == {"a": {}, "b": json.loads(sharing("mps", 4))}
+    assert (found.pod["nodeSelector"], found.pod["tolerations"]) == ({"pool": "fast"}, [{"operator": "Exists"}])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", STACKS)
 def test_a_shipped_stack_is_read_as_its_file_says_and_breaks_no_rule(stack: str) -> None:
