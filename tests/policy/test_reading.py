@@ -12,7 +12,8 @@ from policy.program import GROUP, RELEASE, UNKNOWN, Resource, plain, read_progra
 from policy.rules import POLICY_RULES, find_violations, share_groups
 from sandbox import graph
 from sharing.existing.scheduling import Taint
-from sharing.modes.modes import TimeSlicing
+from sharing.modes.layouts import Slices
+from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from stacks.stack_file.judge import judge_file
 from tandem.dry_run.program import program_graph
 from tests.policy.declared import (
@@ -172,6 +173,17 @@ def test_a_server_has_the_pods_of_its_workload(replicas: int | None, pods: list[
         assert each.pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
 
 
+def test_a_model_is_found_among_the_arguments_of_a_hook() -> None:
+    """A command of a hook is a list, with or without a shell (Kubernetes' API, ExecAction)."""
+    workload = deployment("any", {"nvidia.com/gpu": "1"})
+    command = ["/bin/pull", "--from", "registry.example.com:443", "gemma3:1b"]
+    [container] = workload.props["spec"]["template"]["spec"]["containers"]
+    container["lifecycle"]["postStart"]["exec"]["command"] = command
+    program = read_program([workload])
+    assert [[model.name for model in each.models] for each in program.servers] == [["gemma3:1b"]]
+    assert program.unchecked == {}
+
+
 def test_the_plugins_own_manifest_is_read_with_its_environment_and_placement() -> None:
     """NVIDIA's chart 0.20.0 templates/daemonset-device-plugin.yml."""
     made = daemon_set("gpus", default="b")
@@ -182,6 +194,43 @@ def test_the_plugins_own_manifest_is_read_with_its_environment_and_placement() -
     assert (found.default, found.strategy, found.is_operator, found.is_known) == ("b", "mixed", False, True)
     assert found.configs == {"a": {}, "b": json.loads(sharing("mps", 4))}
     assert (found.pod["nodeSelector"], found.pod["tolerations"]) == ({"pool": "fast"}, [{"operator": "Exists"}])
+
+
+OURS = "mig-configs: {ours: [{devices: all, mig-enabled: true, mig-devices: {3g.20gb: 2}}]}"
+LAYOUT = {"nvidia.com/mig.config": "ours"}
+LAYOUTS = {"migManager": {"config": {"name": "layouts", "data": {"config.yaml": OURS}}}}
+BOTH = json.dumps({"sharing": {way: {"resources": [{"replicas": n}]} for way, n in (("timeSlicing", 3), ("mps", 4))}})
+
+
+@pytest.mark.parametrize(
+    ("labels", "plugins", "expected"),
+    [
+        ({}, [], Exclusive()),
+        ({}, [plugin("timeSlicing", 2)], TimeSlicing(replicas=2)),
+        ({}, [plugin("mps", 3)], Mps(replicas=3)),
+        ({}, [plugin("mps", 1)], Exclusive()),
+        # `ReplicatedResources` in the plugin's api/config/v1/sharing.go.
+        ({}, [config_map("both", default=BOTH), daemon_set("both", default="")], Mps(replicas=4)),
+        # Of several, the one called `default` counts, if nothing names another (k8s-device-plugin README).
+        ({}, [config_map("two", a="{}", default=BOTH), daemon_set("two", default="")], Mps(replicas=4)),
+        (LAYOUT, [operator(**LAYOUTS)], Mig(strategy="single", layout=[Slices(profile="3g.20gb", count=2)])),
+        (
+            LAYOUT,
+            [operator(**LAYOUTS, mig={"strategy": "mixed"})],
+            Mig(strategy="mixed", layout=[Slices(profile="3g.20gb", count=2)]),
+        ),
+        (
+            {"nvidia.com/mig.config": "all-1g.5gb"},
+            [operator(devicePlugin={"config": {"default": "a", "data": {"a": sharing("timeSlicing", 2)}}})],
+            Mig(strategy="single", layout="all-1g.5gb", replicas=2),
+        ),
+    ],
+)
+def test_a_group_is_shared_as_its_plugin_says(
+    labels: dict[str, str], plugins: list[Resource], expected: Sharing
+) -> None:
+    [shared] = share_groups(read_program([group("p4d.24xlarge", labels=labels), *plugins]))
+    assert vars(shared.sharing) == vars(expected)
 
 
 @pytest.mark.slow

@@ -192,6 +192,7 @@ def test_a_fix_names_the_settings_of_the_program_and_no_price_of_a_stack() -> No
         [group("g4dn.xlarge"), ollama("llama2:7b"), ollama("mistral:7b")],
         # An operator that leaves these nodes to the plugin.
         [group("g4dn.xlarge", labels={"nvidia.com/gpu.deploy.operands": "false"}), plugin(), operator()],
+        [group("g4dn.xlarge", labels={"nvidia.com/gpu.deploy.device-plugin": "false"}), plugin(), operator()],
         [group("g4dn.xlarge"), plugin(), operator(devicePlugin={"enabled": False})],
     ],
 )
