@@ -16,6 +16,7 @@ from components import GpuClusterArgs, OllamaModel, OllamaPairArgs, SpotGpuNodeG
 from plugin.build import build
 from plugin.provider import Provider, translate
 from sandbox.preview.program import run
+from sharing.arguments import IN_LANGUAGE
 from sharing.modes.layouts import Slices
 from sharing.modes.modes import Mig, Mps
 from tests.components.conftest import ARGUMENTS
@@ -148,6 +149,16 @@ IN_OTHERS = [
 @pytest.mark.parametrize(("message", "shown"), IN_OTHERS)
 def test_a_message_has_the_words_of_other_languages(message: str, shown: str) -> None:
     assert translate(message) == shown
+
+
+def test_an_error_of_a_component_is_one_of_its_inputs_in_the_words_of_the_programs_language() -> None:
+    """The engine shows the text of this class alone; of any other, also the lines of this program."""
+    before = IN_LANGUAGE.get()
+    with pytest.raises(pulumi.InputPropertiesError, match=r"^OllamaPair\.models is empty\. Pass at least one\.$"):
+        Provider().construct("mine", "tandem:index:OllamaPair", {"models": []})
+    assert IN_LANGUAGE.get() is before
+    with pytest.raises(pulumi.RunError, match="^tandem:index:Ollama is no component of tandem"):
+        Provider().construct("mine", "tandem:index:Ollama", {})
 
 
 def test_a_warning_has_the_words_of_the_programs_language() -> None:

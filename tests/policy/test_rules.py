@@ -157,6 +157,9 @@ def test_a_fix_names_the_settings_of_the_program_and_no_price_of_a_stack() -> No
     assert find("share-for-every-server", *CROWD)["gpus"].endswith(
         "Write `desiredSize: 2` with `maxSize: 2`; or `replicas: 3`."
     )
+    # Karpenter starts a node when a pod waits for one.
+    pool = node_pool(instance_type=["g4dn.xlarge"])
+    assert find("share-for-every-server", pool, *CROWD[1:])["gpus"].endswith("Write `maxSize: 2`; or `replicas: 3`.")
 
 
 @pytest.mark.parametrize(
@@ -178,6 +181,8 @@ def test_a_fix_names_the_settings_of_the_program_and_no_price_of_a_stack() -> No
         [group("g4dn.xlarge"), declare("kubernetes:helm.sh/v3:Release", "amd", chart="ollama", values=ON_AMD)],
         # Ollama splits a model across the GPUs of its pod.
         [group("g4dn.12xlarge"), ollama("llama2:70b", number=4)],
+        # Nobody knows the size of the disks.
+        [group("p5.48xlarge"), *(ollama("llama2:70b", name=f"server-{number}") for number in range(8))],
         # Nodes of other programs, and what keeps NVIDIA's pods off these.
         [
             group("g4dn.xlarge", labels={"pool": "training"}),
@@ -380,6 +385,13 @@ def test_the_plugins_configuration_is_found_where_people_put_it(program: list[Re
     servers = [ollama("gemma3:1b", name=f"server-{number}") for number in range(5)]
     found = find("share-for-every-server", group("g4dn.xlarge"), *program, *servers)
     assert "found 5 models for 4 shares" in found["gpus"]
+
+
+def test_a_server_needs_a_share_whatever_its_model() -> None:
+    own = [ollama(f"their/model:{size}b") for size in (1, 2, 3)]
+    found = find_all(group("g4dn.xlarge"), plugin(), *own)
+    assert "found 3 models for 2 shares" in found["share-for-every-server"]["gpus"]
+    assert found.keys() == {"share-for-every-server", "unchecked"}
 
 
 def test_a_label_of_the_nodes_chooses_the_configuration() -> None:
