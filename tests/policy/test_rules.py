@@ -157,6 +157,9 @@ def test_a_fix_names_the_settings_of_the_program_and_no_price_of_a_stack() -> No
     assert find("share-for-every-server", *CROWD)["gpus"].endswith(
         "Write `desiredSize: 2` with `maxSize: 2`; or `replicas: 3`."
     )
+    # The disk of other nodes is no setting of these.
+    twice = [ollama("llama2:70b", name=name) for name in ("first", "second")]
+    assert find("models-fit", *LARGE[:2], *twice)["first"].endswith(". Write `instanceTypes: [g7e.2xlarge]`.")
     # Karpenter starts a node when a pod waits for one.
     pool = node_pool(instance_type=["g4dn.xlarge"])
     assert find("share-for-every-server", pool, *CROWD[1:])["gpus"].endswith("Write `maxSize: 2`; or `replicas: 3`.")
@@ -181,8 +184,6 @@ def test_a_fix_names_the_settings_of_the_program_and_no_price_of_a_stack() -> No
         [group("g4dn.xlarge"), declare("kubernetes:helm.sh/v3:Release", "amd", chart="ollama", values=ON_AMD)],
         # Ollama splits a model across the GPUs of its pod.
         [group("g4dn.12xlarge"), ollama("llama2:70b", number=4)],
-        # Nobody knows the size of the disks.
-        [group("p5.48xlarge"), *(ollama("llama2:70b", name=f"server-{number}") for number in range(8))],
         # Nodes of other programs, and what keeps NVIDIA's pods off these.
         [
             group("g4dn.xlarge", labels={"pool": "training"}),
@@ -392,6 +393,9 @@ def test_a_server_needs_a_share_whatever_its_model() -> None:
     found = find_all(group("g4dn.xlarge"), plugin(), *own)
     assert "found 3 models for 2 shares" in found["share-for-every-server"]["gpus"]
     assert found.keys() == {"share-for-every-server", "unchecked"}
+    # But nobody knows how much memory it needs.
+    crowd = [plugin(replicas=31), ollama("their/model:7b", replicaCount=30), ollama("llama2:7b")]
+    assert find("models-fit", group("g4dn.xlarge"), *crowd) == {}
 
 
 def test_a_label_of_the_nodes_chooses_the_configuration() -> None:
@@ -425,6 +429,10 @@ def test_the_largest_model_of_a_server_counts() -> None:
     server = ollama("gemma3:1b", "llama2:70b", "mistral:7b", name="all")
     assert "all: llama2:70b (" in find("models-fit", group("g4dn.xlarge"), plugin(), server)["all"]
     assert find("models-fit", group("g4dn.xlarge"), plugin(), ollama("llama2:13b", "mistral:7b")) == {}
+    # Its file is smaller, but a token of its cache takes 512 KiB (32 layers × 32 heads × 128 values × 2 × 2 bytes), not
+    # 128: with six slots, 12 GiB.
+    server = ollama("mistral:7b", "llama2:7b", name="all", env={"OLLAMA_NUM_PARALLEL": "6"})
+    assert "all: llama2:7b (" in find("models-fit", group("g4dn.xlarge"), plugin(), server)["all"]
 
 
 def test_advice_is_for_the_region_of_the_provider() -> None:
