@@ -275,7 +275,8 @@ def _wrong_requests(program: Program) -> Iterator[Finding]:
         offered = {each.resource: each for each in pool.offers}
         if not shared.plugin or not offered:
             continue
-        refuses_two, most = _refuses_two(shared.plugin, shared.group), max(kind.gpus for kind in pool.known_types)
+        refuses_two = _refuses_two(shared.plugin, shared.group)
+        has_one_gpu = all(kind.gpus == 1 for kind in pool.known_types)
         for server in shared.servers:
             for resource, count in server.requests.items():
                 # With `renameByDefault`, a share has the name of its GPU and this ending.
@@ -283,7 +284,7 @@ def _wrong_requests(program: Program) -> Iterator[Finding]:
                 if shares is None:
                     rule = f"requests {resource}, which the nodes of {shared.group.of.name} do not offer"
                     yield Finding.of(server.of, rule, f"Request {' or '.join(offered)}.")
-                elif count > 1 < shares.sharers and (refuses_two or shares.sharers == shares.per_gpu * most):
+                elif count > 1 < shares.sharers and (refuses_two or (has_one_gpu and shares.sharers == shares.per_gpu)):
                     rule = f"requests {count} × {resource}, but two shares of a GPU are not a double share"
                     yield Finding.of(server.of, rule, "Request 1.")
 

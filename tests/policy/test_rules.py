@@ -279,6 +279,15 @@ def test_a_program_that_works_is_left_alone(program: list[Resource]) -> None:
         ),
         # Time-slicing gives a pod shares of several GPUs.
         ([group("g4dn.12xlarge"), plugin(), ollama("llama2:7b", number=2)], ""),
+        # So it does with slices.
+        (
+            [
+                group("g7e.2xlarge", labels={"nvidia.com/mig.config": "all-1g.24gb"}),
+                operator(devicePlugin={"config": {"default": "a", "data": {"a": sharing("timeSlicing", 2)}}}),
+                ollama("gemma3:1b", number=2),
+            ],
+            "",
+        ),
         # A type that is newer than the catalogue, here or elsewhere.
         ([group("g4dn.extra"), *CHAT], "gpus (the instance type g4dn.extra)"),
         ([node_pool(instance_type=["g9.large"]), *CHAT], "gpus (its requirements)"),
@@ -394,7 +403,7 @@ def test_a_server_needs_a_share_whatever_its_model() -> None:
     assert "found 3 models for 2 shares" in found["share-for-every-server"]["gpus"]
     assert found.keys() == {"share-for-every-server", "unchecked"}
     # But nobody knows how much memory it needs.
-    crowd = [plugin(replicas=31), ollama("their/model:7b", replicaCount=30), ollama("llama2:7b")]
+    crowd = [plugin(replicas=50), ollama("their/model:7b", replicaCount=49), ollama("llama2:7b")]
     assert find("models-fit", group("g4dn.xlarge"), *crowd) == {}
 
 
