@@ -27,6 +27,7 @@ from tests.policy.declared import (
     operator,
     plugin,
     sharing,
+    taints,
 )
 from tests.shipped import FILES, STACKS
 
@@ -202,8 +203,13 @@ LAYOUTS = {"migManager": {"config": {"name": "layouts", "data": {"config.yaml": 
 BOTH = json.dumps({"sharing": {way: {"resources": [{"replicas": n}]} for way, n in (("timeSlicing", 3), ("mps", 4))}})
 
 
+TAINTED, RESERVED = ({"taints": taints(key)} for key in ("nvidia.com/gpu", "team"))
+ANY = [{"operator": "Exists"}]
+FOUR = {"devicePlugin": {"config": {"default": "a", "data": {"a": sharing("mps", 4)}}}}
+
+
 @pytest.mark.parametrize(
-    ("labels", "plugins", "expected"),
+    ("nodes", "plugins", "expected"),
     [
         ({}, [], Exclusive()),
         ({}, [plugin("timeSlicing", 2)], TimeSlicing(replicas=2)),
@@ -213,23 +219,36 @@ BOTH = json.dumps({"sharing": {way: {"resources": [{"replicas": n}]} for way, n 
         ({}, [config_map("both", default=BOTH), daemon_set("both", default="")], Mps(replicas=4)),
         # Of several, the one called `default` counts, if nothing names another (k8s-device-plugin README).
         ({}, [config_map("two", a="{}", default=BOTH), daemon_set("two", default="")], Mps(replicas=4)),
-        (LAYOUT, [operator(**LAYOUTS)], Mig(strategy="single", layout=[Slices(profile="3g.20gb", count=2)])),
         (
-            LAYOUT,
+            {"labels": LAYOUT},
+            [operator(**LAYOUTS)],
+            Mig(strategy="single", layout=[Slices(profile="3g.20gb", count=2)]),
+        ),
+        (
+            {"labels": LAYOUT},
             [operator(**LAYOUTS, mig={"strategy": "mixed"})],
             Mig(strategy="mixed", layout=[Slices(profile="3g.20gb", count=2)]),
         ),
         (
-            {"nvidia.com/mig.config": "all-1g.5gb"},
+            {"labels": {"nvidia.com/mig.config": "all-1g.5gb"}},
             [operator(devicePlugin={"config": {"default": "a", "data": {"a": sharing("timeSlicing", 2)}}})],
             Mig(strategy="single", layout="all-1g.5gb", replicas=2),
         ),
+        # Values of the two charts: `tolerations` and `daemonsets.tolerations`.
+        (TAINTED, [plugin("mps", 4)], Mps(replicas=4)),
+        (TAINTED, [plugin("mps", 4, tolerations=[])], Exclusive()),
+        (TAINTED, [operator(**FOUR)], Mps(replicas=4)),
+        (TAINTED, [operator(**FOUR, daemonsets={"tolerations": []})], Exclusive()),
+        (RESERVED, [plugin("mps", 4)], Exclusive()),
+        (RESERVED, [plugin("mps", 4, tolerations=ANY)], Mps(replicas=4)),
+        (RESERVED, [operator(**FOUR)], Exclusive()),
+        (RESERVED, [operator(**FOUR, daemonsets={"tolerations": ANY})], Mps(replicas=4)),
     ],
 )
 def test_a_group_is_shared_as_its_plugin_says(
-    labels: dict[str, str], plugins: list[Resource], expected: Sharing
+    nodes: dict[str, Any], plugins: list[Resource], expected: Sharing
 ) -> None:
-    [shared] = share_groups(read_program([group("p4d.24xlarge", labels=labels), *plugins]))
+    [shared] = share_groups(read_program([group("p4d.24xlarge", **nodes), *plugins]))
     assert vars(shared.sharing) == vars(expected)
 
 
