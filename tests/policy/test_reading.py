@@ -160,6 +160,23 @@ def test_a_release_of_ollama_requests_what_its_values_say(key: str) -> None:
     assert (server.requests, server.pods, [each.name for each in server.models]) == (requests, 3, ["gemma3:1b"])
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"ollama": {"models": {"pull": ["gemma3:1b"]}}},
+        {"ollama": {"models": {"run": ["gemma3:1b"]}}},
+        # Before version 1 of the chart (its README, "Upgrading from 0.X.X to 1.X.X").
+        {"ollama": {"models": ["gemma3:1b"]}},
+        {"lifecycle": {"postStart": {"exec": {"command": ["/bin/sh", "-c", "ollama pull gemma3:1b"]}}}},
+    ],
+)
+def test_the_models_of_a_release_are_found_where_people_list_them(more: dict[str, Any]) -> None:
+    values = {**more, "ollama": {"gpu": {"enabled": True}, **more.get("ollama", {})}}
+    program = read_program([declare(RELEASE, "chat", chart="ollama", values=values)])
+    assert [[model.name for model in each.models] for each in program.servers] == [["gemma3:1b"]]
+    assert program.unchecked == {}
+
+
 @pytest.mark.parametrize(("replicas", "pods"), [(None, [1]), (0, []), (3, [3]), (1000, [64])])
 def test_a_server_has_the_pods_of_its_workload(replicas: int | None, pods: list[int]) -> None:
     """Kubernetes starts one without `replicas`. Of many, only some are judged."""

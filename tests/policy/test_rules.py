@@ -312,6 +312,10 @@ def test_a_program_that_works_is_left_alone(program: list[Resource]) -> None:
             ],
             "plugin (its configuration of unknown name), plugin (its values)",
         ),
+        (
+            [declare("kubernetes:helm.sh/v3:Release", "plugin", chart="nvidia-device-plugin", valueYamlFiles=["a"])],
+            "plugin (its values)",
+        ),
         # Resources of the plugins of others.
         (
             [
