@@ -68,7 +68,8 @@ def look_into_cluster(plan: Plan, provider: aws.Provider) -> There | None:
     warnings = [*warn_of_cluster(facts, plan.config, plan.stack)]
     if vpc := read_vpc(network, plan.config, options):
         errors, doubts = judge_network(network, vpc, plan.config, deployed_in=network.vpc if there.is_deployed else "")
-        problems, warnings = [*problems, *errors], [*warnings, *doubts]
+        problems += errors
+        warnings += doubts
     if problems:
         raise _error(existing.name, problems)
     for warning in warnings:
