@@ -157,7 +157,7 @@ def test_an_error_of_a_component_is_one_of_its_inputs_in_the_words_of_the_progra
     with pytest.raises(pulumi.InputPropertiesError, match=r"^OllamaPair\.models is empty\. Pass at least one\.$"):
         Provider().construct("mine", "tandem:index:OllamaPair", {"models": []})
     assert IN_LANGUAGE.get() is before
-    with pytest.raises(pulumi.RunError, match="^tandem:index:Ollama is no component of tandem"):
+    with pytest.raises(pulumi.RunError, match=r"^tandem:index:Ollama is no component of tandem"):
         Provider().construct("mine", "tandem:index:Ollama", {})
 
 
