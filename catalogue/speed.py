@@ -180,7 +180,7 @@ def _of_users() -> Iterator[Reading]:
 def fit(chip: Chip, given: Iterable[Reading], others: Sequence[GpuSpeed]) -> GpuSpeed:
     """The constants of a GPU from its readings; without enough of them, those of `others`, which are similar GPUs."""
     decodes, prompts = split(given)
-    if len(decodes) >= ENOUGH:
+    if decodes:
         us_per_layer, efficiency = _least_squares(chip, decodes)
     else:
         us_per_layer = _mean(other.us_per_layer for other in others)
@@ -196,21 +196,22 @@ def fit(chip: Chip, given: Iterable[Reading], others: Sequence[GpuSpeed]) -> Gpu
         efficiency=efficiency,
         plain_efficiency=min(efficiency * PLAIN_FACTOR["before Ampere" if chip.is_old else "since"], 1.0),
         prompt_tflops=tflops,
-        readings=len(decodes) if len(decodes) >= ENOUGH else 0,
+        readings=len(decodes),
         # Unknown here: `catalogue.speed_errors` fills them in.
         **dict.fromkeys(SPREADS, nan),
     )
 
 
 def split(given: Iterable[Reading]) -> tuple[list[Reading], list[Reading]]:
-    """Readings of decoding, none if all are of small models, and those of prompts.
+    """Readings of decoding, none if they are too few or all of small models, and those of prompts.
 
     Prompts of small models show the time per layer, and those of models with experts the choice of experts.
     """
     given = list(given)
     decodes = [reading for reading in given if reading.what == "decode"]
     prompts = [each for each in given if each.what == "prompt" and not (each.is_small or each.has_experts)]
-    return ([] if all(reading.is_small for reading in decodes) else decodes), prompts
+    says_little = len(decodes) < ENOUGH or all(reading.is_small for reading in decodes)
+    return ([] if says_little else decodes), prompts
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -250,10 +251,4 @@ def similar(chip: Chip) -> list[GpuSpeed]:
 @cache
 def _measured() -> dict[Chip, GpuSpeed]:
     """The GPUs with enough readings of both kinds."""
-    grouped = {chip: given for chip, given in by_chip().items() if _has_enough(given)}
-    return {chip: fit(chip, given, ()) for chip, given in grouped.items()}
-
-
-def _has_enough(given: Iterable[Reading]) -> bool:
-    decodes, prompts = split(given)
-    return len(decodes) >= ENOUGH and bool(prompts)
+    return {chip: fit(chip, given, ()) for chip, given in by_chip().items() if all(split(given))}

@@ -12,7 +12,7 @@ from functools import cache
 from math import ceil, expm1, log
 from statistics import median
 
-from catalogue.speed import ENOUGH, Reading, by_chip, chips, fit, similar, split
+from catalogue.speed import Reading, by_chip, chips, fit, similar, split
 from sharing.speed.gpus import GpuSpeed
 
 COVERED = 0.9
@@ -95,7 +95,7 @@ def _without(is_like: Callable[[Reading, Reading], bool]) -> tuple[LeftOut, ...]
     for chip, given in by_chip().items():
         for reading in _scored(given):
             decodes, prompts = split(other for other in given if not is_like(reading, other))
-            if len(decodes) >= ENOUGH if reading.what == "decode" else prompts:
+            if decodes if reading.what == "decode" else prompts:
                 found.append(LeftOut(reading=reading, speed=fit(chip, [*decodes, *prompts], similar(chip))))
     return tuple(found)
 
@@ -145,10 +145,11 @@ def table() -> str:
         decodes, prompts = split(by_chip().get(twin, ()))
         speed = fit(chip, [*decodes, *prompts], similar(twin))
         own = name == twin.name
-        of_decodes = known if own and len(decodes) >= ENOUGH else unknown
+        readings = speed.readings * own
+        of_decodes = known if readings else unknown
         found = replace(
             speed,
-            readings=speed.readings * own,
+            readings=readings,
             spread=of_decodes.spread,
             fixed_spread=of_decodes.fixed_spread,
             prompt_spread=(known if own and prompts else unknown).prompt_spread,

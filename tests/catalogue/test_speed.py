@@ -59,6 +59,15 @@ def test_ranges_hold_readings_of_other_sources_in_every_group(group: str) -> Non
     assert sum(held) / len(held) >= 0.8
 
 
+def test_a_gpu_has_constants_of_its_own_from_four_readings_on() -> None:
+    """The page has that number, among the constants of the fit."""
+    chip = speed.chips()["l4"]
+    four = [each for each in speed.by_chip()[chip] if each.what == "decode" and not each.is_small][:4]
+    own, fewer, without = (speed.fit(chip, given, speed.similar(chip)) for given in (four, four[1:], ()))
+    assert (own.readings, fewer.readings) == (4, 0)
+    assert fewer.efficiency == without.efficiency != own.efficiency
+
+
 def test_names_of_one_model_are_left_out_together() -> None:
     sevens = {
         each.shape for each in speed.readings() if each.model in {"Llama-7B", "Llama-2-7B", "llama 7B", "LLaMA-7B"}
