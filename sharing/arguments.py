@@ -23,7 +23,7 @@ def name_arguments(kind: type[A], read: Callable[[str, Any], Any] = lambda _, va
     def named(self: A, /, *unnamed: Any, **named: Any) -> None:
         # The tables have thousands of models, so right names take no more than this.
         is_right = not unnamed and needed <= named.keys() <= known.keys()
-        if wrong := "" if is_right else next(_wrong_names(known, unnamed, named), ""):
+        if wrong := "" if is_right else next(_wrong_names(known, needed, unnamed, named), ""):
             raise ValueError(f"{kind.__name__}{wrong}")
         values = {**dict(zip(known, unnamed, strict=False)), **named}
         construct(self, **{name: read(name, value) for name, value in values.items()})
@@ -32,7 +32,9 @@ def name_arguments(kind: type[A], read: Callable[[str, Any], Any] = lambda _, va
     return kind
 
 
-def _wrong_names(known: Mapping[str, Any], unnamed: Sequence[Any], named: Mapping[str, Any]) -> Iterator[str]:
+def _wrong_names(
+    known: Mapping[str, Any], needed: set[str], unnamed: Sequence[Any], named: Mapping[str, Any]
+) -> Iterator[str]:
     """What is wrong with the names, each after the name of the class."""
     most = sum(not field.kw_only for field in known.values())
     if len(unnamed) > most:
@@ -44,6 +46,6 @@ def _wrong_names(known: Mapping[str, Any], unnamed: Sequence[Any], named: Mappin
             yield f" has no argument {name!r}. {did_you_mean(name, known)}"
         if name in given:
             yield f".{name} is passed twice. Pass it once."
-    for name, field in known.items():
-        if name not in {*given, *named} and field.default is MISSING and field.default_factory is MISSING:
+    for name in known:
+        if name in needed.difference(given, named):
             yield f".{name} is missing. Pass it."

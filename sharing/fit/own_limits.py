@@ -18,10 +18,8 @@ def own_limits(models: Sequence[ServedModel], needs: Sequence[Need], kind: Share
     into a model that does not load. No combination of models exceeds the GPU, unless the file's limits do.
     """
     given, least = [served.given_limit_mib for served in models], _least(models, needs)
-    meeting = min(len(models), kind.sharers)
-    left = max(kind.unit_mib - sum(sorted(least, reverse=True)[:meeting]), 0)
-    unset = min(given.count(None), meeting)
-    more = left // unset if unset else 0
+    left = max(kind.unit_mib - sum(sorted(least, reverse=True)[: kind.sharers]), 0)
+    more = left // max(min(given.count(None), kind.sharers), 1)
     return [float(size if limit else size + more) for limit, size in zip(given, least, strict=True)]
 
 

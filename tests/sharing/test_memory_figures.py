@@ -154,11 +154,13 @@ def test_layers_without_a_gate_take_a_third() -> None:
 
 def test_an_unknown_width_is_estimated_from_the_size_of_a_layer() -> None:
     known = models()["llama3.1:8b"]
-    with_width, without = (
-        compute_mib(ServedModel.of(model, context=4096, slots=1))
-        for model in (known, replace(known, width=0, feed_forward=0))
+    unknown = replace(known, width=0, feed_forward=0)
+    first_layer = replace(unknown, layers=1, weights_bytes=known.weights_bytes // 32)
+    with_width, without, of_first = (
+        compute_mib(ServedModel.of(model, context=4096, slots=1)) for model in (known, unknown, first_layer)
     )
     assert without == pytest.approx(with_width, rel=0.2)
+    assert of_first == pytest.approx(without), "a layer of the same size"
 
 
 def test_the_worked_example_of_the_documentation_is_right() -> None:
