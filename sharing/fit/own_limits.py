@@ -42,8 +42,7 @@ def _least(models: Sequence[ServedModel], needs: Sequence[Need]) -> list[int]:
 
 
 def _limited(served: ServedModel, memory_gib: float) -> ServedModel:
-    compute = served.share.compute_percent if served.share else None
-    return served.changed(share=Share(memory_gib=memory_gib, compute_percent=compute))
+    return served.changed(share=(served.share or Share()).model_copy(update={"memory_gib": memory_gib}))
 
 
 def judge_limit(share: Share, served: ModelInEngine) -> str:

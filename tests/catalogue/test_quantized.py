@@ -162,6 +162,7 @@ def test_a_tag_that_may_be_another_model_is_not_derived(name: str) -> None:
     ("name", "sentence"),
     [
         ("qwen3:8b-q5_1", "Ollama's library has qwen3:8b in fp16, q4_K_M and q8_0."),
+        ("gemma4:12b-it-fp16", "Ollama's library has gemma4:12b-it in bf16, q4_K_M and q8_0."),
         ("qwen3:8b-Q8_0", "Did you mean qwen3:8b-q8_0?"),
         ("qwen2.5-coder:7b-instruct-q8-0", "Did you mean qwen2.5-coder:7b-instruct-q8_0?"),
         (
