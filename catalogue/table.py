@@ -104,12 +104,11 @@ def _state_bytes(shape: Shape) -> int:
 
 
 def _widest_feed_forward(shape: Shape) -> int:
-    dense, experts = shape.number("feed_forward_length"), shape.number("expert_count", 0)
+    dense = shape.number("feed_forward_length")
     return widest_feed_forward(
         dense=dense,
-        has_dense=not experts or shape.number("leading_dense_block_count", 0) > 0,
         expert=shape.number("expert_feed_forward_length", dense),
-        used=shape.number("expert_used_count") if experts else 0,
+        used=shape.number("expert_used_count", 0),
         always=shape.number("expert_shared_feed_forward_length", 0),
     )
 

@@ -32,7 +32,6 @@ AGAIN = "Convert the model again, or download it again."
 BLOCK = re.compile(r"blk\.([0-9]{1,6})\.")
 EXPERTS = "_exps."
 """In the names of tensors that have all experts of a layer. Source: llama.cpp src/llama-arch.cpp, LLM_TENSOR_NAMES."""
-DENSE = re.compile(r"blk\.[0-9]+\.ffn_up\.weight")
 FULL, WINDOWED, RECURRENT, SHARED = "full", "windowed", "recurrent", "shared"
 """Cache of a layer: all tokens, those of a window, a state of fixed size or none, or that of another layer."""
 STATE_BYTES = 4
@@ -346,15 +345,17 @@ def _feed_forward(facts: _Facts, experts: int) -> int:
     if not experts:
         return dense
     of_expert = facts.most("expert_feed_forward_length") if facts.has("expert_feed_forward_length") else dense
-    has_dense = any(DENSE.match(name) for name in facts.tensors)
     always = facts.number("expert_shared_feed_forward_length", of_expert * facts.number("expert_shared_count", 0))
     used = facts.most("expert_used_count")
-    return widest_feed_forward(dense=dense, has_dense=has_dense, expert=of_expert, used=used, always=always)
+    return widest_feed_forward(dense=dense, expert=of_expert, used=used, always=always)
 
 
-def widest_feed_forward(*, dense: int, has_dense: bool, expert: int, used: int, always: int) -> int:
-    """The widest feed-forward layer; for experts, the sum of those that a token uses. `always` are shared ones."""
-    return max(expert * used + always, dense if has_dense else 0)
+def widest_feed_forward(*, dense: int, expert: int, used: int, always: int) -> int:
+    """The widest feed-forward layer; for experts, the sum of those that a token uses. `always` are shared ones.
+
+    A file without dense layers may still have their width. In no known model is it more than that sum.
+    """
+    return max(expert * used + always, dense)
 
 
 def _sizes(facts: _Facts) -> tuple[int, int, int]:

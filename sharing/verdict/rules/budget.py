@@ -36,9 +36,7 @@ def limits_of(config: StackConfig) -> Limits:
     hour, month = config.budget.max_usd_per_hour, config.budget.max_usd_per_month
     if _contradict(hour, month):
         month = None
-    return Limits(
-        usd_per_hour=hour if hour and hour > 0 else None, usd_per_month=month if month and month > 0 else None
-    )
+    return Limits(usd_per_hour=max(hour or 0, 0) or None, usd_per_month=max(month or 0, 0) or None)
 
 
 def least_per_hour(bill: Cost) -> float:
