@@ -15,7 +15,7 @@ from sharing.fit.host import (
     page_cache_mib,
     room_mib,
 )
-from sharing.fit.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
+from sharing.fit.node_pods import NodePod, on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.hardware.gpus import instance_types
 from sharing.hardware.system_instances import system_types
 from sharing.models.catalogue import MIB, KvType, Model, find
@@ -25,6 +25,7 @@ from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.stack.park import ParkSettings
 from sharing.stack.scale_to_zero import ScaleToZeroSettings
 from sharing.verdict.features import find_system_pods
+from sharing.verdict.rules.hosts import _unplaced
 from tests.sharing.builders import keeping, pool, read_figures, replace, setup, tenants
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "host-memory.md"
@@ -249,3 +250,9 @@ def test_limits_of_the_pods_on_one_node_never_add_up_to_more_than_the_node_has()
     assert page_cache_mib(replace(whole, models=()), two) == 14_481 - 664
     full = replace(whole, models=tenants(keeping(9000), keeping(9000)))
     assert page_cache_mib(full, two) == LEAST_PAGE_CACHE_MIB
+
+
+@pytest.mark.parametrize(("room", "placed"), [(150, True), (149, False)])
+def test_the_last_pod_may_fill_its_node(room: int, placed: bool) -> None:
+    pods = [NodePod(name=name, count=1, cpu_millis=0, memory_mib=mib) for name, mib in (("large", 100), ("small", 50))]
+    assert (_unplaced(pods, nodes=1, room=room, bound="", zones=1) == "") is placed
