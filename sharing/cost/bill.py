@@ -353,7 +353,7 @@ def _dedicated(config: StackConfig) -> StackConfig:
     pools = []
     for pool in config.pools:
         nodes = -(-len(config.models_of(pool)) // pool.smallest.gpus) if pool in config.awake else 0
-        pools.append(pool.changed(own_sharing=Exclusive(), min=nodes, desired=nodes, max=nodes))
+        pools.append(pool.changed(own_sharing=Exclusive(), desired=nodes, max=nodes))
     return config.changed(pools=pools)
 
 

@@ -295,7 +295,7 @@ class StackConfig(Section):
 
     def without_gpu_nodes(self) -> Self:
         """The stack with `desired: 0` in every pool."""
-        return self.changed(pools=[pool.changed(min=0, desired=0) for pool in self.pools])
+        return self.changed(pools=[pool.changed(desired=0) for pool in self.pools])
 
     @property
     def system_zones(self) -> int:

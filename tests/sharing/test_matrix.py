@@ -108,7 +108,7 @@ def test_the_cheapest_is_a_planned_cell_with_a_price_for_that_capacity() -> None
 def test_the_stacks_budget_and_pool_are_ignored() -> None:
     [old] = PAIR.pools
     pools = (replace(old, instance_types=("g4ad.xlarge",), min=1, desired=0, max=7),)
-    poor = replace(PAIR, max_usd_per_hour=0.01, pools=pools)
+    poor = replace(PAIR, max_usd_per_hour=0.01, max_usd_per_month=5, pools=pools)
     for cell in cells(poor, types=["p4d.24xlarge"], ways=["timeslice"]):
         assert cell.plans
         assert (cell.pool.min, cell.pool.desired, cell.pool.max, cell.nodes) == (0, 1, 1, 1)
