@@ -115,7 +115,7 @@ EXPECTED = [
     ),
     # Where it comes from another resource, it is no plain value.
     ("SpotGpuNodeGroup", "subnetIds", {"type": "array", "items": {"type": "string"}}, "lacks one of its types."),
-    ("SpotGpuNodeGroup", "sharing", {"$ref": "#/types/tandem:index:Sharing", "plain": True}, "label on the nodes."),
+    ("SpotGpuNodeGroup", "sharing", {"$ref": "#/types/tandem:index:Sharing", "plain": True}, "also a label."),
     (
         "ScheduledParking",
         "nodeGroups",
