@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import grpc  # type: ignore[import-untyped]
 from pulumi.runtime.proto import provider_pb2, resource_pb2, resource_pb2_grpc
 
@@ -121,25 +118,13 @@ class EngineRegistrar:
             acceptSecrets=True,
             acceptResources=True,
             supportsPartialValues=True,
+            version=registration.options.get("version", ""),
+            ignoreChanges=registration.options.get("ignoreChanges", ()),
         )
         wire.write(settled(registration.inputs), request.object)
         for key, urns in registration.property_dependencies.items():
             request.propertyDependencies[key].urns.extend(urns)
-        _set_options(request, registration.options)
         return request
 
     def _reference(self, urn: str) -> str:
         return self._references.get(urn, urn)
-
-
-def _set_options(request: resource_pb2.RegisterResourceRequest, options: Mapping[str, Any]) -> None:
-    """Sets the options that children of emulated components use. Raises Refused for any other option."""
-    for option, value in options.items():
-        if option == "version":
-            request.version = value
-        elif option == "ignoreChanges":
-            request.ignoreChanges.extend(value)
-        else:
-            raise Refused(
-                f"{request.type} {request.name!r}: sandbox/engine/construct.py does not support the option {option!r}"
-            )

@@ -34,7 +34,7 @@ def serving(world: World) -> Iterator[str]:
     addresses: list[str] = []
     try:
         for package, servicer in servicers:
-            server = grpc.server(ThreadPoolExecutor(THREADS, thread_name_prefix=f"sandbox-{package}"))
+            server = grpc.server(ThreadPoolExecutor(THREADS))
             provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
             # Port 0 means any free port.
             addresses.append(f"{package}:{server.add_insecure_port('127.0.0.1:0')}")

@@ -72,9 +72,8 @@ class Entity:
 
     @property
     def namespace(self) -> str:
-        """Namespace of a Kubernetes object or release; "" for other resources."""
-        found = self.outputs.get("namespace") or (self.outputs.get("metadata") or {}).get("namespace")
-        return str(found or "") if self.type.startswith("kubernetes:") else ""
+        """Namespace of a Kubernetes object or release; "" for those without one."""
+        return str(self.outputs.get("namespace") or value_at(self.outputs, "metadata.namespace") or "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,11 +174,9 @@ class Entities:
         for below in self.owned_by(entity):
             self.remove(below)
 
-    def of(self, *tokens: str) -> list[Entity]:
-        """Resources of these types, oldest first."""
-        if len(tokens) == 1:
-            return [*self._by_type.get(tokens[0], {}).values()]
-        return [entity for entity in self._by_key.values() if entity.type in tokens]
+    def of(self, token: str) -> list[Entity]:
+        """Resources of a type, oldest first."""
+        return [*self._by_type.get(token, {}).values()]
 
     def having(self, token: str, **inputs: Any) -> list[Entity]:
         """Resources of a type with these inputs, oldest first."""
@@ -201,7 +198,7 @@ class Entities:
 
     def inside(self, cluster: str) -> list[Entity]:
         """Objects of one Kubernetes cluster."""
-        return [entity for entity in self._by_key.values() if cluster and entity.cluster == cluster]
+        return [entity for entity in self._by_key.values() if entity.cluster == cluster]
 
     def is_owned_by_any(self, entity: Entity, known: frozenset[Key]) -> bool:
         """Whether the resource, or one of its direct or indirect owners, is in `known`."""

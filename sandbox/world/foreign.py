@@ -30,6 +30,6 @@ def found_vpc(entities: Entities, region: str, vpc: ExistingVpc) -> None:
         add(tokens.ASSOCIATION, "rtbassoc", subnetId=subnet, routeTableId=table)
     nat = add(tokens.NAT, "nat")
     add(tokens.ROUTE, "r", routeTableId=table, destinationCidrBlock="0.0.0.0/0", natGatewayId=nat)
-    add(tokens.ENDPOINT, "vpce", vpcId=vpc.id, serviceName=f"com.amazonaws.{region}.s3", routeTableIds=[table])
+    add(tokens.ENDPOINT, "vpce", vpcId=vpc.id, serviceName=f"com.amazonaws.{region}.s3")
     for group in vpc.security_groups:
         add(tokens.SECURITY_GROUP, group, vpcId=vpc.id, name=group)

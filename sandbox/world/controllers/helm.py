@@ -7,24 +7,21 @@ from sandbox.world.entities import Entities, Entity, value_at
 
 BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
 
-# CRDs of the pinned charts, as far as our stacks have such objects or Helm leaves the CRDs behind: kinds by group, and
-# whether an uninstall deletes them. Helm keeps CRDs in `crds/` and deletes CRDs that are templates (seen by installing
-# the charts).
-CHART_CRDS: dict[str, tuple[dict[str, tuple[str, ...]], bool]] = {
-    "karpenter-crd": (
-        {"karpenter.sh": ("NodePool", "NodeOverlay"), "karpenter.k8s.aws": ("EC2NodeClass",)},
-        True,
-    ),
-    DISCOVERY: ({"nfd.k8s-sigs.io": ("NodeFeature", "NodeFeatureGroup", "NodeFeatureRule")}, False),
-    "keda": ({"keda.sh": ("ScaledObject",)}, True),
-    "keda-add-ons-http": ({"http.keda.sh": ("InterceptorRoute",)}, True),
-    "gpu-operator": ({"nvidia.com": ("ClusterPolicy", "NVIDIADriver")}, False),
+# CRDs of the pinned charts, as far as our stacks have such objects or Helm leaves the CRDs behind: kinds by group.
+CRDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "karpenter-crd": {"karpenter.sh": ("NodePool", "NodeOverlay"), "karpenter.k8s.aws": ("EC2NodeClass",)},
+    DISCOVERY: {"nfd.k8s-sigs.io": ("NodeFeature", "NodeFeatureGroup", "NodeFeatureRule")},
+    "keda": {"keda.sh": ("ScaledObject",)},
+    "keda-add-ons-http": {"http.keda.sh": ("InterceptorRoute",)},
+    "gpu-operator": {"nvidia.com": ("ClusterPolicy", "NVIDIADriver")},
 }
+DELETED = ("karpenter-crd", "keda", "keda-add-ons-http")
+"""Charts whose CRDs are templates: an uninstall deletes them. Helm keeps those in `crds/` (seen by installing both)."""
 
 
 def deletes_its_crds(release: Entity) -> bool:
     """Whether an uninstall of the release deletes the CRDs of its chart."""
-    return CHART_CRDS.get(chart(release.inputs), ({}, False))[1]
+    return chart(release.inputs) in DELETED
 
 
 def custom_type(entity: Entity) -> tuple[str, str]:
@@ -45,8 +42,7 @@ def custom_resources(entities: Entities, crd: Entity) -> list[Entity]:
 
 def install(entities: Entities, release: Entity) -> None:
     """Creates the CRDs and pods of a new release."""
-    groups, _ = CHART_CRDS.get(chart(release.inputs), ({}, False))
-    for group, kinds in groups.items():
+    for group, kinds in CRDS.get(chart(release.inputs), {}).items():
         for kind in kinds:
             name = f"{kind.lower()}s.{group}"
             defined = {"spec": {"group": group, "names": {"kind": kind}}}

@@ -28,7 +28,7 @@ MESSAGES = {
 
 def why_late(entities: Entities, server: str, namespace: str, name: str, inputs: Values) -> str | None:
     """Why the pods do not run before the deadline. None if they run."""
-    if (lacking := _lacking(entities, server, namespace, inputs)) is not None:
+    if (lacking := _lacking(entities, namespace, inputs)) is not None:
         return f"{MESSAGES[LATE]}; {lacking}"
     pods = pods_of_job(name, inputs)
     for pod, where in zip(pods, _places(entities, server, namespace, name, inputs), strict=True):
@@ -92,8 +92,7 @@ def is_replaced(entities: Entities, inputs: Values) -> bool:
 
     Source: pulumi-kubernetes provider/pkg/provider/provider.go, Diff.
     """
-    annotations = value_at(inputs, "metadata.annotations")
-    if not isinstance(annotations, dict) or annotations.get(REPLACE_UNREADY) != "true":
+    if (value_at(inputs, "metadata.annotations") or {}).get(REPLACE_UNREADY) != "true":
         return False
     namespace, name = value_at(inputs, "metadata.namespace") or "default", value_at(inputs, "metadata.name")
     job = entities.get(tokens.JOB, f"{namespace}/{name}")
@@ -104,21 +103,16 @@ def _places(entities: Entities, server: str, namespace: str, name: str, inputs: 
     return placed(entities, server, namespace, pods_of_job(name, inputs))
 
 
-def _lacking(entities: Entities, server: str, namespace: str, inputs: Values) -> str | None:
+def _lacking(entities: Entities, namespace: str, inputs: Values) -> str | None:
     """Why pods cannot be created or started: a missing ServiceAccount or ConfigMap. None if neither is missing."""
     pod = value_at(inputs, "spec.template.spec") or {}
     account = pod.get("serviceAccountName") or "default"
-    if account != "default" and not _is_there(entities, server, tokens.SERVICE_ACCOUNT, f"{namespace}/{account}"):
+    if account != "default" and entities.get(tokens.SERVICE_ACCOUNT, f"{namespace}/{account}") is None:
         return f'pods are forbidden: error looking up service account {namespace}/{account}: "{account}" not found'
     for name in values_at(pod, "volumes.configMap.name"):
-        if not _is_there(entities, server, tokens.CONFIG_MAP, f"{namespace}/{name}"):
+        if entities.get(tokens.CONFIG_MAP, f"{namespace}/{name}") is None:
             return f'pods are ContainerCreating: configmap "{name}" not found'
     return None
-
-
-def _is_there(entities: Entities, server: str, token: str, identity: str) -> bool:
-    found = entities.get(token, identity)
-    return found is not None and found.cluster == server
 
 
 def _expectation(inputs: Values) -> dict[str, Any]:
@@ -139,7 +133,7 @@ def _without_daemon(node: Entity, expected: dict[str, Any], inputs: Values) -> I
         return
     pipes = _variable(inputs, PIPES)
     mounted = values_at(inputs, "spec.template.spec.containers.volumeMounts.mountPath")
-    if not pipes or pipes not in mounted or pipes != mps_directory(node):
+    if pipes not in mounted or pipes != mps_directory(node):
         yield f"no MPS daemon at {pipes}"
 
 

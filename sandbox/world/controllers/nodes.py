@@ -19,14 +19,11 @@ RECYCLING = ("version", "releaseVersion", "launchTemplate.version")
 SURGE_PER_ZONE = 2
 """Nodes per zone that an update with the strategy DEFAULT adds to the group (same page)."""
 TYPE_LABEL = "node.kubernetes.io/instance-type"
-ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
 def cluster_at(entities: Entities, server: str) -> Entity | None:
     """The EKS cluster with this API server."""
-    return next(
-        (entity for entity in entities.of(tokens.CLUSTER) if server and entity.outputs.get("endpoint") == server), None
-    )
+    return next((entity for entity in entities.of(tokens.CLUSTER) if entity.outputs["endpoint"] == server), None)
 
 
 def labels(node: Entity) -> dict[str, str]:
@@ -63,8 +60,8 @@ def make_control_plane(entities: Entities, cluster: Entity) -> None:
             entities.remove(interface)
     for subnet in sorted(wanted - {one.inputs["subnetId"] for one in interfaces}):
         made(entities, tokens.INTERFACE, "", f"Amazon EKS {cluster.id}", BY_EKS, cluster.key, {"subnetId": subnet})
-    logs = f"/aws/eks/{cluster.id}/cluster"
-    if cluster.inputs.get("enabledClusterLogTypes") and entities.get(tokens.LOG_GROUP, logs) is None:
+    if cluster.inputs.get("enabledClusterLogTypes"):
+        logs = f"/aws/eks/{cluster.id}/cluster"
         # No owner: it outlives the cluster. https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
         made(entities, tokens.LOG_GROUP, logs, logs, BY_EKS, None, {"name": logs})
 
@@ -89,15 +86,18 @@ def make_access_entry(entities: Entities, group: Entity) -> None:
     https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
     """
     cluster, role = group.inputs.get("clusterName"), group.inputs.get("nodeRoleArn")
-    identity = f"{cluster}:{role}"
-    if entities.get(tokens.ACCESS_ENTRY, identity) is None:
-        values = {"clusterName": cluster, "principalArn": role}
-        made(entities, tokens.ACCESS_ENTRY, identity, str(role), BY_EKS, group.key, values)
+    values = {"clusterName": cluster, "principalArn": role}
+    made(entities, tokens.ACCESS_ENTRY, f"{cluster}:{role}", str(role), BY_EKS, group.key, values)
+
+
+def desired(inputs: Values) -> int:
+    """Number of nodes that a group with these inputs wants."""
+    return int(value_at(inputs, "scalingConfig.desiredSize") or 0)
 
 
 def scale(entities: Entities, group: Entity) -> None:
     """Scales a group to its desired size, as far as the quota allows, spread over its subnets."""
-    _scale_to(entities, group, int(value_at(group.inputs, "scalingConfig.desiredSize") or 0))
+    _scale_to(entities, group, desired(group.inputs))
 
 
 def _scale_to(entities: Entities, group: Entity, wanted: int) -> None:
@@ -105,19 +105,18 @@ def _scale_to(entities: Entities, group: Entity, wanted: int) -> None:
     for instance in have[wanted:]:
         entities.remove(instance)
     # An Auto Scaling group keeps trying to launch the others.
-    most = min(wanted, len(have) + quotas.room(entities, *launched(group)))
+    most = min(wanted, len(have) + quotas.room(entities, *launched(group.inputs)))
     for index in range(len(have), most):
         _make_node(entities, group, index)
 
 
-def launched(group: Entity) -> quotas.Launch:
-    """The instances that a group launches: its first type, and whether they are spot."""
-    kinds = values_at(group.inputs, "instanceTypes")
-    return str(kinds[0] if kinds else "t3.medium"), group.inputs.get("capacityType") == "SPOT"
+def launched(inputs: Values) -> quotas.Launch:
+    """The instances that a group with these inputs launches: its first type, and whether they are spot."""
+    return str(value_at(inputs, "instanceTypes") or "t3.medium"), inputs.get("capacityType") == "SPOT"
 
 
-def is_recycled(group: Entity, before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Whether the change replaces every node of the group."""
+def is_recycled(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether the change of a group's inputs replaces every node of it."""
     return any(value_at(before, path) != value_at(after, path) for path in RECYCLING)
 
 
@@ -131,12 +130,12 @@ def surge(entities: Entities, group: Entity, inputs: dict[str, Any]) -> int:
         return 0
     subnets = [entities.get(tokens.SUBNET, one) for one in values_at(inputs, "subnetIds")]
     zones = {one.outputs.get("availabilityZone") for one in subnets if one}
-    return max(SURGE_PER_ZONE * len(zones), int(value_at(inputs, "updateConfig.maxUnavailable") or 1))
+    return int(max([SURGE_PER_ZONE * len(zones), *values_at(inputs, "updateConfig.maxUnavailable")]))
 
 
 def refresh(entities: Entities, group: Entity, before: dict[str, Any]) -> None:
     """Applies a change of the group: replaces nodes, adds or removes some, or changes their labels and taints."""
-    if is_recycled(group, before, group.inputs):
+    if is_recycled(before, group.inputs):
         old = entities.owned_by(group, tokens.INSTANCE)
         _scale_to(entities, group, len(old) + surge(entities, group, group.inputs))
         name = str(group.outputs["nodeGroupName"])
@@ -151,7 +150,7 @@ def refresh(entities: Entities, group: Entity, before: dict[str, Any]) -> None:
 
 def _make_node(entities: Entities, group: Entity, index: int) -> None:
     cluster = entities.get(tokens.CLUSTER, group.inputs.get("clusterName"))
-    kind, spot = launched(group)
+    kind, spot = launched(group.inputs)
     subnets = values_at(group.inputs, "subnetIds")
     template = template_of(entities, group.inputs)
     instance, node = launch(
@@ -205,7 +204,7 @@ def launch(
 
 def describe_node(instance: Entity, labels: Values, taints: list[Values]) -> Values:
     """Outputs of a node with these labels and taints."""
-    own = {TYPE_LABEL: instance.inputs["instanceType"], ZONE_LABEL: instance.inputs["availabilityZone"]}
+    own = {TYPE_LABEL: instance.inputs["instanceType"]}
     return {"metadata": {"labels": {**own, **labels}}, "spec": {"taints": taints}}
 
 

@@ -82,7 +82,7 @@ def plugins_on(entities: Entities, node: Entity) -> list[Entity]:
 
 def _template(plugin: Entity) -> str:
     # Changed values change the template, which has a checksum of the ConfigMap as annotation.
-    return digest(plugin.id, chart(plugin.inputs), json.dumps(_values(plugin), sort_keys=True))
+    return digest(plugin.id, json.dumps(_values(plugin)))
 
 
 def _loses_shares(plugin: Entity, node: Entity) -> bool:
@@ -109,12 +109,11 @@ def advertised(entities: Entities, node: Entity) -> dict[str, Offer]:
         # The MPS daemon only runs on nodes with the label nvidia.com/mps.capable, and does not support slices.
         return {}
     rows = {one["name"]: int(one["replicas"]) for one in shared.get("resources") or ()}
-    suffix = ".shared" if shared.get("renameByDefault") else ""
     found = _named(slices, strategy) if slices else {"nvidia.com/gpu": 1}
     how = "mps" if config.is_mps else "time-slicing"
     each = 0 if gpu_state(entities, node).lost_shares else gpu_count(node)
     return {
-        f"{name}{suffix}": Offer(each * count * rows.get(name, 1), rows.get(name, 1), how if name in rows else "none")
+        name: Offer(each * count * rows.get(name, 1), rows.get(name, 1), how if name in rows else "none")
         for name, count in found.items()
     }
 

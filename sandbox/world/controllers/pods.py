@@ -32,7 +32,7 @@ class Pod:
 
 def chart(inputs: Values) -> str:
     """Name of a release's chart, the last part of its reference."""
-    return str(inputs.get("chart") or "").rstrip("/").rpartition("/")[2]
+    return str(inputs["chart"]).rpartition("/")[2]
 
 
 def releases(entities: Entities, server: str, name: str) -> list[Entity]:
@@ -83,9 +83,8 @@ def pods_of(inputs: Values) -> list[Pod]:
 
 def pods_of_job(name: str, inputs: Values) -> list[Pod]:
     """The pods that a Job with this name runs at the same time."""
-    spec, pod = inputs.get("spec") or {}, value_at(inputs, "spec.template.spec") or {}
-    count = spec.get("parallelism")
-    at_a_time = min(1 if count is None else int(count), int(spec.get("completions") or count or 1))
+    spec: Values = inputs["spec"]
+    pod: Values = spec["template"]["spec"]
     hosts = values_at(pod, f"affinity.podAffinity.{_REQUIRED}.topologyKey")
     return [
         Pod(
@@ -97,7 +96,7 @@ def pods_of_job(name: str, inputs: Values) -> list[Pod]:
             claims=tuple(values_at(pod, "volumes.persistentVolumeClaim.claimName")),
             together=name if hosts else "",
         )
-        for index in range(at_a_time)
+        for index in range(int(spec.get("parallelism", 1)))
     ]
 
 

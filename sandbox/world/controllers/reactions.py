@@ -86,6 +86,6 @@ def _delete_cluster(entities: Entities, cluster: Entity) -> None:
         if one.made_by == PULUMI:
             entities.buried[one.key] = one.cluster
         entities.remove(one)
-    for entity in entities.of(tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY):
-        if entity.inputs.get("clusterName") == cluster.id:
+    for token in (tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY):
+        for entity in entities.having(token, clusterName=cluster.id):
             entities.remove(entity)

@@ -87,7 +87,7 @@ class _Room:
 
     def _why_not_mounted(self, pods: list[Pod], node: Entity) -> str | None:
         given = (claim for pod in pods for claim in pod.claims)
-        found = (why_not_mounted(self.entities, self.server, self.namespace, claim, node) for claim in given)
+        found = (why_not_mounted(self.entities, self.namespace, claim, node) for claim in given)
         return next((why for why in found if why), None)
 
     def _refusal(self, pods: list[Pod], node: Entity) -> str | None:

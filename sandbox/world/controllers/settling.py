@@ -64,4 +64,4 @@ def _schedule(entities: Entities, release: Entity, pod: Pod) -> None:
         pending.outputs["node"] = node.id
         journal.note_start(entities, pending, node)
         for claim in pod.claims:
-            mount(entities, release.cluster, release.namespace, claim, node)
+            mount(entities, release.namespace, claim, node)

@@ -31,15 +31,14 @@ def has_policy(entities: Entities, role: Entity, beginning: str) -> bool:
     return any(str(one.inputs.get("policyArn")).rpartition("/")[2].startswith(beginning) for one in attached)
 
 
-def bound(entities: Entities, server: str, claim: dict[str, Any]) -> Entity | None:
+def bound(entities: Entities, claim: dict[str, Any]) -> Entity | None:
     """The PersistentVolume that a claim with these inputs names."""
-    name = value_at(claim, "spec.volumeName")
-    return next((volume for volume in entities.within(server, tokens.PERSISTENT_VOLUME) if volume.id == name), None)
+    return entities.get(tokens.PERSISTENT_VOLUME, value_at(claim, "spec.volumeName"))
 
 
 def why_unmountable(entities: Entities, server: str, namespace: str, name: str) -> str | None:
     """Why a pod cannot mount the claim with this name. None if it can."""
-    claim = _claim(entities, server, namespace, name)
+    claim = entities.get(tokens.CLAIM, f"{namespace}/{name}")
     if claim is None:
         return f'persistentvolumeclaim "{name}" not found'
     if not _ebs_volume(entities, claim):
@@ -48,14 +47,14 @@ def why_unmountable(entities: Entities, server: str, namespace: str, name: str) 
     return f"FailedAttachVolume for claim {name}: {missing}" if missing else None
 
 
-def why_not_mounted(entities: Entities, server: str, namespace: str, name: str, node: Entity) -> str | None:
+def why_not_mounted(entities: Entities, namespace: str, name: str, node: Entity) -> str | None:
     """Why the kubelet of a node does not mount the claim. None if it does.
 
     It refuses a host's directory of the type `Directory` that is not there, and the pod's containers are never created
     (kubernetes/kubernetes#90263). The only such directory that a node can have is that of its MPS daemon.
     """
-    claim = _claim(entities, server, namespace, name)
-    volume = bound(entities, server, claim.inputs) if claim else None
+    claim = entities.get(tokens.CLAIM, f"{namespace}/{name}")
+    volume = bound(entities, claim.inputs) if claim else None
     directory = value_at(volume.inputs, "spec.hostPath") if volume else None
     if not volume or not directory or directory.get("type") != "Directory" or directory["path"] == mps_directory(node):
         return None
@@ -63,13 +62,13 @@ def why_not_mounted(entities: Entities, server: str, namespace: str, name: str, 
     return f"ContainerCreating on {node.id}: FailedMount: {failed}: {directory['path']} is not a directory"
 
 
-def mount(entities: Entities, server: str, namespace: str, name: str, node: Entity) -> None:
+def mount(entities: Entities, namespace: str, name: str, node: Entity) -> None:
     """Attaches the claim's volume to the node."""
-    claim = _claim(entities, server, namespace, name)
+    claim = entities.get(tokens.CLAIM, f"{namespace}/{name}")
     if claim is not None and (volume := _ebs_volume(entities, claim)):
         identity = f"csi-{digest(volume, node.id)}"
         values = {"volumeHandle": volume, "node": node.id, "claim": claim.id}
-        made(entities, tokens.ATTACHMENT, identity, identity, PROVISIONER, node.key, values, server)
+        made(entities, tokens.ATTACHMENT, identity, identity, PROVISIONER, node.key, values, node.cluster)
 
 
 def detach(entities: Entities) -> None:
@@ -105,13 +104,7 @@ def _driver_missing(entities: Entities, server: str) -> str | None:
     return None
 
 
-def _claim(entities: Entities, server: str, namespace: str, name: str) -> Entity | None:
-    return next(
-        (entity for entity in entities.within(server, tokens.CLAIM) if entity.id == f"{namespace}/{name}"), None
-    )
-
-
 def _ebs_volume(entities: Entities, claim: Entity) -> str:
     """Id of the EBS volume behind a claim; "" for other volumes."""
-    volume = bound(entities, claim.cluster, claim.inputs)
+    volume = bound(entities, claim.inputs)
     return str(value_at(volume.inputs, "spec.csi.volumeHandle") or "") if volume else ""

@@ -30,14 +30,9 @@ def answer(entities: Entities, question: Question) -> Values | None:
         ]
         return {"names": names}
     if question.token == INSTANCES:
-        # Karpenter's instances have a tag with the name of their pool; those of others have none here.
-        pool = (args.get("instanceTags") or {}).get("karpenter.sh/nodepool")
-        ids = [
-            entity.id
-            for entity in entities.of(tokens.INSTANCE)
-            if pool is None or entity.owner == (tokens.NODE_POOL, pool)
-        ]
-        return {"ids": ids}
+        # By the tag that Karpenter's instances have, the name of their pool.
+        owner = (tokens.NODE_POOL, args["instanceTags"]["karpenter.sh/nodepool"])
+        return {"ids": [entity.id for entity in entities.of(tokens.INSTANCE) if entity.owner == owner]}
     if question.token == GROUP:
         return _described(entities, f"{args['clusterName']}:{args['nodeGroupName']}")
     return networks.answer(entities, question)
@@ -48,5 +43,5 @@ def _described(entities: Entities, identity: str) -> Values:
     if group is None:
         message = f"No node group found for name: {identity.partition(':')[2]}."
         raise CloudError("ResourceNotFoundException", message, API + "API_DescribeNodegroup.html")
-    tags = group.outputs.get("tagsAll") or group.inputs.get("tags") or {}
+    tags = group.outputs.get("tagsAll") or {}
     return {**group.outputs, "tags": tags, "scalingConfigs": [group.outputs["scalingConfig"]]}

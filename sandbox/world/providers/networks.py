@@ -60,7 +60,7 @@ def _table(entities: Entities, question: Question) -> Values:
             {"cidrBlock": one.get("destinationCidrBlock", ""), **{key: one.get(key, "") for key in TARGETS}}
             for one in routes
         ],
-        "associations": [{"subnetId": one["subnetId"], "routeTableId": id, "main": False} for one in associations],
+        "associations": [{"subnetId": one["subnetId"]} for one in associations],
     }
 
 

@@ -59,8 +59,5 @@ def _own_cluster(entities: Entities, outputs: dict[str, Any], serial: int) -> di
 def _next_version(entity: Entity, before: dict[str, Any]) -> dict[str, Any]:
     # Tags of the template itself are none of a version (Terraform AWS provider, internal/service/ec2/
     # ec2_launch_template.go).
-    keys = {*before, *entity.inputs} - {"tags"}
-    latest = int(entity.outputs["latestVersion"])
-    if any(before.get(key) != entity.inputs.get(key) for key in keys):
-        latest += 1
-    return {"latestVersion": latest}
+    is_newer = {**before, "tags": None} != {**entity.inputs, "tags": None}
+    return {"latestVersion": int(entity.outputs["latestVersion"]) + is_newer}

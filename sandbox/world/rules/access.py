@@ -44,7 +44,7 @@ def _no_principal(case: Case) -> str | None:
     if role.startswith("AWSReservedSSO_"):
         # Wording: terraform-aws-modules/terraform-aws-eks#2969
         return "The specified principalArn is invalid: invalid principal."
-    if case.inputs.get("type") in (None, "STANDARD") or role_named(case.entities, arn):
+    if case.inputs.get("type") is None or role_named(case.entities, arn):
         # No stack contains roles of people, so they are assumed to exist.
         return None
     return f"Role provided in the request does not exist: {arn}"

@@ -6,10 +6,10 @@ from sandbox.cloud.aws.offers import zones_selling
 from sandbox.cloud.aws.places import Place
 from sandbox.world import tokens
 from sandbox.world.controllers import quotas
-from sandbox.world.controllers.nodes import cluster_at, is_recycled, launched, surge
+from sandbox.world.controllers.nodes import desired, is_recycled, launched, surge
 from sandbox.world.controllers.storage import has_policy, untainted
 from sandbox.world.controllers.user_data import decoded, is_multipart, template_of
-from sandbox.world.entities import Entities, Entity, value_at, values_at
+from sandbox.world.entities import Entities, value_at, values_at
 from sandbox.world.rules.iam import role_named
 from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, UPDATE, Case, Moments, Refusal, Rule, absent, taken, used
 
@@ -92,8 +92,8 @@ def _vpcs_of(case: Case, subnets: list[Any]) -> set[str]:
 
 
 def _minor(version: Any) -> int:
-    text = str(version or "").partition(".")[2].partition(".")[0]
-    return int(text) if text.isdigit() else 0
+    """The minor version; 0 if none is given."""
+    return int(version.partition(".")[2]) if version else 0
 
 
 def _jump(case: Case) -> str | None:
@@ -136,7 +136,7 @@ def _no_template(case: Case) -> str | None:
     if template is None:
         return f"The launch template {wanted} of the node group cannot be found."
     version = str(value_at(case.inputs, "launchTemplate.version") or "")
-    latest = int(template.outputs.get("latestVersion") or 1)
+    latest = int(template.outputs["latestVersion"])
     if version.isdigit() and not 1 <= int(version) <= latest:
         return f"The launch template {wanted} has no version {version}, its latest is {latest}."
     return None
@@ -160,24 +160,20 @@ def _unlike_cluster(case: Case) -> str | None:
     return None
 
 
-def _wants_nodes(case: Case) -> bool:
-    return int(value_at(case.inputs, "scalingConfig.desiredSize") or 0) > 0
-
-
 def _unprivileged_nodes(case: Case) -> str | None:
     lacking = _lacks(case.entities, case.inputs.get("nodeRoleArn"), NODE_POLICY, PULL_POLICY, NETWORK_POLICY)
-    return f"{UNJOINED}: the node role lacks {lacking}" if lacking and _wants_nodes(case) else None
+    return f"{UNJOINED}: the node role lacks {lacking}" if lacking and desired(case.inputs) else None
 
 
 def _no_network_plugin(case: Case) -> str | None:
     cluster = case.entities.get(tokens.CLUSTER, case.inputs.get("clusterName"))
-    if cluster is None or not _wants_nodes(case) or case.entities.get(tokens.ADDON, f"{cluster.id}:{NETWORK}"):
+    if cluster is None or not desired(case.inputs) or case.entities.get(tokens.ADDON, f"{cluster.id}:{NETWORK}"):
         return None
     return "Unhealthy nodes in the kubernetes cluster: NetworkPluginNotReady, cni plugin not initialized"
 
 
 def _no_internet(case: Case) -> str | None:
-    if not _wants_nodes(case):
+    if not desired(case.inputs):
         return None
     for subnet in values_at(case.inputs, "subnetIds"):
         if (problem := cut_off(case.entities, str(subnet))) is not None:
@@ -204,20 +200,20 @@ def cut_off(entities: Entities, subnet_id: str) -> str | None:
 
 
 def _no_quota_for_nodes(case: Case) -> str | None:
-    wanted = int(value_at(case.inputs, "scalingConfig.desiredSize") or 0)
-    group = Entity(type=tokens.NODE_GROUP, id="", name=case.name, inputs=case.inputs, outputs={})
-    return quotas.exceeded(launched(group)[1]) if quotas.room(case.entities, *launched(group)) < wanted else None
+    launch = launched(case.inputs)
+    return quotas.exceeded(launch[1]) if quotas.room(case.entities, *launch) < desired(case.inputs) else None
 
 
 def _no_quota_for_surge(case: Case) -> str | None:
     """Requires quota for extra nodes. The update continues when each zone with a node has a new one."""
     group = case.existing
-    if not is_recycled(group, group.inputs, case.inputs) or not surge(case.entities, group, case.inputs):
+    if not is_recycled(group.inputs, case.inputs) or not surge(case.entities, group, case.inputs):
         return None
     zones = {entity.inputs["availabilityZone"] for entity in case.entities.owned_by(group, tokens.INSTANCE)}
-    if quotas.room(case.entities, *launched(group)) >= len(zones):
+    launch = launched(group.inputs)
+    if quotas.room(case.entities, *launch) >= len(zones):
         return None
-    return f"{STUCK_UPDATE}: {quotas.exceeded(launched(group)[1])}"
+    return f"{STUCK_UPDATE}: {quotas.exceeded(launch[1])}"
 
 
 # Add-ons and Pod Identity associations.
@@ -238,12 +234,6 @@ def _no_identity_role(path: str) -> Refusal:
         return f"Role provided in the request does not exist: {absent[0]}" if absent else None
 
     return refuse
-
-
-def is_active(entities: Entities, server: str) -> bool:
-    """Whether a control plane exists at this address."""
-    cluster = cluster_at(entities, server)
-    return cluster is not None and cluster.outputs.get("status", "ACTIVE") == "ACTIVE"
 
 
 def _inactive(case: Case) -> str | None:

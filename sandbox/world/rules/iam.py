@@ -27,8 +27,8 @@ def role_named(entities: Entities, reference: object) -> bool:
 
 
 def _long_name(case: Case) -> str | None:
-    name = case.inputs.get("name")
-    if not isinstance(name, str) or len(name) <= MOST_ROLE_NAME:
+    name = str(case.inputs["name"])
+    if len(name) <= MOST_ROLE_NAME:
         return None
     return (
         f"1 validation error detected: Value '{name}' at 'roleName' failed to satisfy constraint: "
@@ -37,16 +37,15 @@ def _long_name(case: Case) -> str | None:
 
 
 def _odd_name(case: Case) -> str | None:
-    name = case.inputs.get("name")
-    if not isinstance(name, str) or _ROLE_NAME.fullmatch(name):
+    name = str(case.inputs["name"])
+    if _ROLE_NAME.fullmatch(name):
         return None
     allowed = "It must contain only alphanumeric characters and/or the following: +=,.@_-"
     return f"The specified value for roleName is invalid. {allowed} ({name})"
 
 
 def _long_policy(case: Case) -> str | None:
-    text = case.inputs.get("policy")
-    length = len(re.sub(r"\s", "", text)) if isinstance(text, str) else 0
+    length = len(re.sub(r"\s", "", str(case.inputs.get("policy"))))
     return f"Cannot exceed quota for PolicySize: {MOST_POLICY} (it has {length})" if length > MOST_POLICY else None
 
 

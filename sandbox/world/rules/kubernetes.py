@@ -11,11 +11,11 @@ from sandbox.world.controllers.helm import (
     forget,
     group_and_kind,
 )
+from sandbox.world.controllers.nodes import cluster_at
 from sandbox.world.controllers.pods import chart, pods_of
 from sandbox.world.controllers.scheduler import placed
 from sandbox.world.controllers.storage import bound, untainted
 from sandbox.world.entities import CloudError, Entity, value_at
-from sandbox.world.rules.eks import is_active
 from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, UPDATE, Case, Moments, Refusal, Rule
 
 DOCS = "https://kubernetes.io/docs/"
@@ -42,7 +42,7 @@ def refuse_missing(token: str, identity: str) -> None:
 
 
 def _not_there(case: Case) -> str | None:
-    return None if is_active(case.entities, case.cluster) else _unreachable(case.cluster)
+    return None if cluster_at(case.entities, case.cluster) else _unreachable(case.cluster)
 
 
 # Objects.
@@ -98,7 +98,7 @@ def _in_use(case: Case) -> str | None:
 
 def _bound(case: Case) -> str | None:
     for claim in case.entities.within(case.cluster, tokens.CLAIM):
-        if bound(case.entities, case.cluster, claim.inputs) is case.entity:
+        if bound(case.entities, claim.inputs) is case.entity:
             return (
                 f'persistentvolumes "{case.id}" is Terminating (kubernetes.io/pv-protection): {claim.id} is bound to it'
             )
@@ -106,7 +106,7 @@ def _bound(case: Case) -> str | None:
 
 
 def _unbindable(case: Case) -> str | None:
-    if bound(case.entities, case.cluster, case.inputs) is not None:
+    if bound(case.entities, case.inputs) is not None:
         return None
     return f"persistentvolumeclaim {name_of(case)} stays Pending: no persistent volumes available"
 

@@ -7,11 +7,11 @@ Left out is a limit for queues and for rules of EventBridge. SQS only advises ag
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from sandbox.cloud.aws.places import Place
 from sandbox.world import tokens
-from sandbox.world.entities import value_at
+from sandbox.world.controllers.user_data import template_of
+from sandbox.world.entities import value_at, values_at
 from sandbox.world.rules.rule import CHANGE, CREATE, Case, Refusal, Rule
 
 MOST = 50
@@ -32,7 +32,7 @@ def _tags(case: Case) -> Mapping[str, str]:
 
 
 def _many(case: Case) -> str | None:
-    sets = [_tags(case), *(spec.get("tags") or {} for spec in case.inputs.get("tagSpecifications") or ())]
+    sets = [_tags(case), *values_at(case.inputs, "tagSpecifications.tags")]
     most = max(map(len, sets))
     return f"A resource can have up to {MOST} tags (it has {most})." if most > MOST else None
 
@@ -63,9 +63,8 @@ def _empty(case: Case) -> str | None:
 
 
 def _many_on_a_node(case: Case) -> str | None:
-    template = case.entities.get(tokens.TEMPLATE, value_at(case.inputs, "launchTemplate.id"))
-    specs: list[dict[str, Any]] = (template.inputs.get("tagSpecifications") or []) if template else []
-    given = max((len(spec["tags"]) for spec in specs if spec["resourceType"] == "instance"), default=0)
+    specs = values_at(template_of(case.entities, case.inputs), "tagSpecifications")
+    given = sum(len(spec["tags"]) for spec in specs if spec["resourceType"] == "instance")
     if given + ON_A_NODE <= MOST:
         return None
     return f"TagLimitExceeded: an instance can have up to {MOST} tags (it has {given + ON_A_NODE})"

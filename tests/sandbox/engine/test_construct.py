@@ -124,3 +124,10 @@ def test_a_child_that_fails_ends_the_component_with_its_reason(engine: Engine) -
     with pytest.raises(Aborted) as ended:
         construct(engine)
     assert str(ended.value) == "UNKNOWN: eks:index:Cluster 'c': no quota"
+
+
+def test_a_function_that_fails_ends_the_component_with_its_reason(engine: Engine) -> None:
+    engine.answers = {}
+    with pytest.raises(Aborted) as ended:
+        construct(engine)
+    assert str(ended.value) == "INVALID_ARGUMENT: aws:index/getPartition:getPartition: no such region"

@@ -162,6 +162,8 @@ def test_eks_creates_a_missing_log_group_that_outlives_the_cluster(account: Acco
     if exists:
         account.make(tokens.LOG_GROUP, name="/aws/eks/c/cluster")
     account.cluster(enabledClusterLogTypes=["api"])
+    with refused("ResourceAlreadyExistsException"):
+        account.make(tokens.LOG_GROUP, name="/aws/eks/c/cluster")
     account.drop(tokens.CLUSTER, "c")
     [group] = account.of(tokens.LOG_GROUP)
     assert (group.id, group.made_by == "eks") == ("/aws/eks/c/cluster", not exists)

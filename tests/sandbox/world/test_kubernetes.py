@@ -124,6 +124,14 @@ def test_an_upgrade_may_use_the_share_of_the_pod_that_it_replaces(ready: Account
         ready.change(tokens.RELEASE, "default/a", values={**outputs["values"], "replicaCount": 2})
 
 
+def test_an_upgrade_to_fewer_replicas_frees_a_share(ready: Account) -> None:
+    release = ready.model("a", replicaCount=2)
+    ready.change(
+        tokens.RELEASE, release, values={**ready.outputs(tokens.RELEASE, release)["values"], "replicaCount": 1}
+    )
+    ready.model("b")
+
+
 def test_a_release_waits_for_shares_that_appear_later(monkeypatch: pytest.MonkeyPatch) -> None:
     account = Account(Outside(patience=5.0))
     account.cluster()

@@ -49,6 +49,7 @@ EC2: Rows = [
     # pulumi/pulumi-aws#2284; github-aws-runners/terraform-aws-github-runner#3700.
     (tokens.TEMPLATE, {"userData": GREETS}, "InvalidUserData.Malformed", "Invalid BASE64"),
     (tokens.TEMPLATE, {"userData": in_base64("x" * 16385)}, "InvalidUserData.Malformed", "16384 bytes"),
+    (tokens.TEMPLATE, {"vpcSecurityGroupIds": ["sg-0"]}, "InvalidGroup.NotFound", "sg-0"),
     (tokens.TEMPLATE, {"name": "t"}, "InvalidLaunchTemplateName.AlreadyExistsException", "t already"),
     (tokens.VOLUME, {"availabilityZone": "us-east-1x"}, "InvalidZone.NotFound", "us-east-1x"),
     (tokens.SUBNET, {"vpcId": "{vpc}", "availabilityZone": "us-east-1x"}, "InvalidZone.NotFound", "us-east-1x"),
