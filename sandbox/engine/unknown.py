@@ -33,7 +33,8 @@ def with_stand_ins(creation: Creation, outputs: Values) -> dict[str, Any]:
     A string becomes one unknown per part between colons, because programs split ARNs. Values that are derived from it
     still contain the unknown, so `settled` finds them.
     """
-    return _filled(outputs, _stand_in(_outputs(creation)))
+    filled: dict[str, Any] = _filled(outputs, _stand_in(_outputs(creation)))
+    return filled
 
 
 def settled(value: Any) -> Any:
@@ -72,12 +73,7 @@ def _stand_in(value: Any) -> Any:
     return rebuilt(value, lambda one: ":".join(UNKNOWN for _ in one.split(":")) if isinstance(one, str) else UNKNOWN)
 
 
-def _filled(outputs: Values, stand_ins: Values) -> dict[str, Any]:
-    filled = dict(stand_ins)
-    for key, value in outputs.items():
-        stand_in = stand_ins.get(key)
-        if isinstance(value, Mapping) and isinstance(stand_in, Mapping):
-            filled[key] = _filled(value, stand_in)
-        elif value != UNKNOWN or stand_in is None:
-            filled[key] = value
-    return filled
+def _filled(value: Any, stand_in: Any) -> Any:
+    if isinstance(value, Mapping) and isinstance(stand_in, Mapping):
+        return {**stand_in, **{key: _filled(one, stand_in.get(key, one)) for key, one in value.items()}}
+    return stand_in if value == UNKNOWN else value

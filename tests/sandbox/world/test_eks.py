@@ -50,6 +50,12 @@ def without_route(account: Account) -> Callable[[], Any]:
     return account.nodes
 
 
+def without_association(account: Account) -> Callable[[], Any]:
+    account.cluster()
+    account.drop(tokens.ASSOCIATION, account.of(tokens.ASSOCIATION)[0].id)
+    return account.nodes
+
+
 def without_public_addresses(account: Account) -> Callable[[], Any]:
     account.network(public=False)
     account.cluster()
@@ -71,6 +77,7 @@ UNJOINED: dict[Prepare, str] = {
     without_policy: "AmazonEKSWorkerNodePolicy",
     without_network_plugin: "cni plugin not initialized",
     without_route: "no route to the internet",
+    without_association: "no route to the internet",
     without_public_addresses: "Ec2SubnetInvalidConfiguration",
     without_nat_gateway: "no route to the internet",
 }
