@@ -132,7 +132,6 @@ class World:
             # If the quota is exceeded, some nodes can still start.
             joins = failed is None or failed.code != "NodeCreationFailure"
             reactions.created(self._entities, entity, case.caller, joins=joins)
-            self._save()
         return identity, self._answer(entity, failed)
 
     def read(self, type: str, id: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -152,7 +151,6 @@ class World:
             before, entity.inputs = entity.inputs, given
             entity.outputs = outputs_after(self._cloud, self._entities, entity, before)
             reactions.updated(self._entities, entity, before)
-            self._save()
         return self._answer(entity, failed)
 
     def delete(self, type: str, id: str, provider: dict[str, Any] | None = None) -> None:
@@ -165,7 +163,6 @@ class World:
             found = self._entities.get(type, id)
             if found is not None:
                 reactions.delete(self._entities, found)
-                self._save()
 
     def invoke(self, token: str, args: dict[str, Any], provider: dict[str, Any]) -> dict[str, Any]:
         """The result of a function. Raises `Refused` if it is not emulated."""
@@ -220,8 +217,12 @@ class World:
                 self._busy -= 1
                 self._touch()
         with self._changed:
-            yield self._wait(moment, case)
-            self._touch()
+            try:
+                yield self._wait(moment, case)
+                self._touch()
+            finally:
+                # A call that a rule rejects can leave changes.
+                self._save()
 
     def _wait(self, moment: Moment, case: Case) -> CloudError | None:
         """Waits until no rule rejects the call. Gives up when nothing has changed for `patience` seconds."""
@@ -235,7 +236,6 @@ class World:
                     return error
                 if rule.leaves is not None:
                     rule.leaves(case)
-                    self._save()
                 raise error
             self._changed.wait(max(quiet, 0.05))
         return None

@@ -4,11 +4,13 @@ import json
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sandbox.world import StateError, World, tokens
+from sandbox.world import CloudError, StateError, World, tokens
 from sandbox.world.entities import Entities, Entity, Event, GpuState, Process
+from sandbox.world.rules.rule import DELETE, Rule
 from sandbox.world.store import Store
 
 
@@ -109,14 +111,23 @@ def test_the_lock_has_only_the_number_of_its_last_holder(path: Path) -> None:
 
 
 def test_each_call_is_in_the_file_when_it_returns(path: Path) -> None:
-    def read() -> list[dict[str, str]]:
+    def read() -> list[dict[str, Any]]:
         return [one["inputs"] for one in json.loads(path.read_text())["things"]]
 
-    world = World(path)
+    world = World(path, patience=0.0)
     identity, _ = world.create(tokens.VPC, "v", {"cidrBlock": "10.0.0.0/16"}, {})
     assert read() == [{"cidrBlock": "10.0.0.0/16"}]
     world.update(tokens.VPC, identity, {"cidrBlock": "10.1.0.0/16"})
     assert read() == [{"cidrBlock": "10.1.0.0/16"}]
+    rules, change = world.rules, {"tags": {"left": "behind"}}
+    late = Rule(
+        (tokens.VPC,), DELETE, "Timeout", "", lambda _: "late", lambda case: case.existing.inputs.update(change)
+    )
+    world.rules = (late,)
+    with pytest.raises(CloudError, match="late"):
+        world.delete(tokens.VPC, identity)
+    assert read() == [{"cidrBlock": "10.1.0.0/16", **change}]
+    world.rules = rules
     with world.changing() as entities:
         entities.of(tokens.VPC)[0].inputs = {}
     assert read() == [{}]
