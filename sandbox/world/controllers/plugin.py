@@ -7,9 +7,9 @@ from typing import Any
 
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
-from sandbox.world.controllers.nodes import gpu_count, labels, meets
+from sandbox.world.controllers.nodes import gpu_count, labels
 from sandbox.world.controllers.pods import DISCOVERY, Values, chart, releases
-from sandbox.world.entities import Entities, Entity, GpuState, value_at, values_at
+from sandbox.world.entities import Entities, Entity, GpuState, value_at
 from sharing.modes.base import LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
@@ -225,9 +225,5 @@ def _is_plugin(entities: Entities, release: Entity, node: Entity) -> bool:
     values, has = release.inputs.get("values") or {}, labels(node)
     if of == "gpu-operator":
         return _is_operated(entities, node) and value_at(values, "devicePlugin.enabled") is not False
-    selector = values.get("nodeSelector") or {}
-    if any(has.get(key) != value for key, value in selector.items()):
-        return False
-    required = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
-    terms = values_at(values, required)
-    return not terms or any(all(meets(has, one) for one in term["matchExpressions"]) for term in terms)
+    # The affinity of our plugins selects the same pool.
+    return all(has.get(key) == value for key, value in (values.get("nodeSelector") or {}).items())
