@@ -34,6 +34,7 @@ def test_a_proof_completes_on_a_node_of_its_mode_and_then_uses_no_resources(shar
     account = Switching(sharing)
     for name in prove(account, sharing):
         assert [one["type"] for one in status(account, name)["conditions"]] == ["Complete"]
+    assert status(account, f"{PROOF}/node-{sharing.config_name}")["succeeded"] == 1, "by default, a Job has one pod"
     shares = 1 if sharing is WHOLE else 2
     assert status(account, f"{PROOF}/shares-{sharing.config_name}")["succeeded"] == shares
     for index in range(shares):
