@@ -1,4 +1,4 @@
-"""The screen of every command, each once, at 80 columns: a line, a column or a figure that is lost shows here.
+"""The screen of every command, each once, most at 80 columns: a line, a column or a figure that is lost shows here.
 
 `make test` compares; `pytest tests/tandem/test_screens.py --regen` writes the files of `tests/golden/screens`.
 """
@@ -38,8 +38,14 @@ SCREENS = {
     **{f"plan-{name}": ("plan", f"{name}.yaml") for name in ("parked", "refused")},
     "plan-verbose": ("plan", "mig-mixed", "--verbose", "--resources"),
     "plan-verbose-pools": ("plan", "pools.yaml", "-v"),
+    "plan-verbose-exclusive": ("plan", "exclusive", "-v"),
+    "plan-verbose-parked": ("plan", "parked.yaml", "-v"),
+    "plan-verbose-rare": ("plan", "rare.yaml", "-v"),
+    "plan-unpriced": ("plan", "unpriced.yaml"),
+    "plan-narrow": ("plan", "timeslice"),
     "plan-compare": ("plan", "one.yaml", "--compare", "timeslice,mps,exclusive,mig"),
     "plan-stacks": ("plan", "one.yaml", "parked.yaml", "pools.yaml", "refused.yaml", "mig-mixed"),
+    "plan-stacks-wide": ("plan", "one.yaml", "parked.yaml", "pools.yaml", "refused.yaml", "exclusive"),
     "plan-scheduled-verbose": ("plan", "scheduled.yaml", "-v"),
     "plan-scheduled-compare": ("plan", "scheduled.yaml", "--compare", "timeslice,exclusive"),
     "plan-strict": ("plan", "unpriced.yaml", "--strict"),
@@ -50,6 +56,7 @@ SCREENS = {
     "plan-switch-pools": ("plan", "pools.yaml", "--outputs", "outputs.json"),
     "plan-switch-mig": ("plan", "mig", "--outputs", "large.json"),
     "choose": PAIR,
+    "choose-wide": (*PAIR, "--rows", "5"),
     "choose-any": (*PAIR, "--region", "any"),
     "choose-too-little": (*PAIR, "--budget", "0.2"),
     "choose-too-slow": (*PAIR, "--min-tokens-per-second", "5000", "--budget", "0.9"),
@@ -79,11 +86,14 @@ SCREENS = {
     "models-not-loaded": ("models", "--filter", "vision"),
     "models-json": ("models", "--filter", "llama3.2", "--json"),
     "gpus": ("gpus", "--filter", "g4"),
+    "gpus-narrow": ("gpus", "--filter", "g4"),
     "gpus-abroad": ("gpus", "--region", "eu-central-2", "--filter", "g6"),
     # AWS's P3 instances are retired; the regions of China have no P5 (Karpenter's tables).
     "gpus-in-china": ("gpus", "--region", "cn-north-1", "--filter", "p"),
     "gpus-json": ("gpus", "--filter", "g4ad", "--json"),
 }
+COLUMNS = {"plan-narrow": 50, "gpus-narrow": 45, "plan-stacks-wide": 200, "choose-wide": 200}
+"""Of the terminal, where it is not one of 80."""
 REFUSED = """config:
   aws:region: us-east-1
   tandem:sharing: {mode: mps, replicas: 4}
@@ -119,6 +129,14 @@ POOLS = """config:
     - {name: "nomic-embed-text", pool: big}
   tandem:cluster: {nat: per-zone, zones: 3, logs: true}
 """
+RARE = """config:
+  aws:region: us-east-1
+  tandem:sharing: {mode: timeslice}
+  tandem:gpu-nodes: {instance-types: [p5.48xlarge, p5.4xlarge]}
+  tandem:models: [{name: "llama2:7b", slots: 2}, {name: "mistral:7b", slots: 3}]
+  tandem:cluster: {nat: none, public-access-cidrs: [0.0.0.0/0]}
+"""
+"""The tables have a spot rate of one type, and a spot price of none."""
 
 
 @pytest.fixture
@@ -134,6 +152,7 @@ def folder(tmp_path: Path) -> Path:
         "pools.yaml": POOLS,
         "parked.yaml": PARKED,
         "scheduled.yaml": SCHEDULED,
+        "rare.yaml": RARE,
         "wrong.yaml": POOLS.replace("[g6.xlarge]", "[g6.xlage]"),
         "one.yaml": shipped.replace("[g4dn.xlarge, g4dn.2xlarge]", "[g4dn.xlarge]"),
         "unpriced.yaml": dev.replace("aws:region: us-east-1", "aws:region: sa-east-1"),
@@ -147,9 +166,9 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_command_prints_what_its_golden_says(name: str, folder: Path, golden: Golden) -> None:
-    done = call(*SCREENS[name], cwd=folder, columns=80)
+    done = call(*SCREENS[name], cwd=folder, columns=COLUMNS.get(name, 80))
     shown = f"{laid_out(done.json)}\n" if "--json" in SCREENS[name] else done.stdout
-    said = re.sub(r"\d+ days ago", "N days ago", f"{shown}{done.stderr}exit code {done.returncode}\n")
+    said = re.sub(r"\d+ days\s+ago", "N days ago", f"{shown}{done.stderr}exit code {done.returncode}\n")
     golden(f"screens/{name}.txt", said.replace(str(folder), "FOLDER"))
 
 
