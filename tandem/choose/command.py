@@ -204,7 +204,7 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
     if not parsed.models and not parsed.stack:
         raise CallError("`choose` needs models or a stack. Write `tandem choose llama2:7b mistral:7b`, for example.")
     for word in parsed.models:
-        if find(word) is None and ":" not in word and stack_file(word).is_file():
+        if find(word) is None and stack_file(word).is_file():
             raise CallError(f"{short(word)} is a stack. Run `tandem choose --stack {shlex.quote(word)}`.")
     today = datetime.date.today()
     slots = {} if parsed.slots is None else {"slots": parsed.slots}

@@ -159,7 +159,7 @@ def _lifetime_of_login(session: Any) -> Lifetime:
         token = SSOTokenLoader(cache=cache)(settings.get("sso_start_url", ""), login)
         # `Z` today, `UTC` from older AWS CLIs.
         expires = datetime.datetime.fromisoformat(str(token["expiresAt"]).replace("UTC", "Z"))
-    except (BotoCoreError, OSError, ValueError):
+    except (BotoCoreError, KeyError, ValueError):
         return Lifetime(known=False, why="the token of `aws sso login` cannot be read")
     if token.get("refreshToken"):
         return Lifetime(known=True, why="renewed as long as the session of `aws sso login` lasts")

@@ -185,7 +185,7 @@ def _cheaper_per_token(options: Sequence[Option], best: Sequence[Option], per: s
     if not usd:
         return ""
     least, option = min(usd, key=lambda pair: pair[0].value)
-    if any(option is each or least.value == usd_of.value for each in best if (usd_of := each.usd_per_million_tokens)):
+    if any(least.value == usd_of.value for each in best if (usd_of := each.usd_per_million_tokens)):
         return ""
     return f"cheapest: per {per}; per output token: {option.name}, ${price_cell(least)} per million."
 

@@ -251,7 +251,7 @@ def show_resources(console: Console, graph: Graph) -> None:
 
 def _branch(tree: Tree, graph: Graph, parent: Resource) -> None:
     """Adds the children of a component: first single resources, counted by type, then its own components."""
-    children = sorted(graph.children(parent.urn), key=lambda child: (_rank(child), child.urn))
+    children = sorted(graph.children(parent.urn), key=_rank)
     leaves = Counter(kind_of(child.type) for child in children if not graph.children(child.urn))
     if leaves:
         tree.add(", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in sorted(leaves.items())))

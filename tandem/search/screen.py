@@ -307,7 +307,8 @@ def _unpriced(console: Console, config: StackConfig, choices: Choices) -> None:
     types = list(dict.fromkeys(choice.cell.instance.name for choice in setups))
     if not types:
         return
-    named = ", ".join(types[:MOST_TYPES]) + (f" and {len(types) - MOST_TYPES} more" * (len(types) > MOST_TYPES))
+    others = types[MOST_TYPES:]
+    named = ", ".join(types[:MOST_TYPES]) + (f" and {len(others)} more" if others else "")
     prices = f"the prices of {named} in {config.region} are unknown"
     if choices.not_judged:
         reason = f"{count(len(setups), 'more setup')} not ranked: {prices}."

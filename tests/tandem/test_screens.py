@@ -46,6 +46,8 @@ SCREENS = {
     "plan-compare": ("plan", "one.yaml", "--compare", "timeslice,mps,exclusive,mig"),
     "plan-stacks": ("plan", "one.yaml", "parked.yaml", "pools.yaml", "refused.yaml", "mig-mixed"),
     "plan-stacks-wide": ("plan", "one.yaml", "parked.yaml", "pools.yaml", "refused.yaml", "exclusive"),
+    "plan-stacks-narrow": ("plan", "one.yaml", "scheduled.yaml"),
+    "plan-stacks-embeds": ("plan", "embeds.yaml", "embeds.yaml"),
     "plan-scheduled-verbose": ("plan", "scheduled.yaml", "-v"),
     "plan-scheduled-compare": ("plan", "scheduled.yaml", "--compare", "timeslice,exclusive"),
     "plan-strict": ("plan", "unpriced.yaml", "--strict"),
@@ -57,6 +59,8 @@ SCREENS = {
     "plan-switch-mig": ("plan", "mig", "--outputs", "large.json"),
     "choose": PAIR,
     "choose-wide": (*PAIR, "--rows", "5"),
+    "choose-narrow": (*PAIR, "--rows", "5"),
+    "choose-embeds": ("choose", "nomic-embed-text", "--rows", "2"),
     "choose-any": (*PAIR, "--region", "any"),
     "choose-too-little": (*PAIR, "--budget", "0.2"),
     "choose-too-slow": (*PAIR, "--min-tokens-per-second", "5000", "--budget", "0.9"),
@@ -69,6 +73,17 @@ SCREENS = {
     "choose-budget": ("choose", "llama3.1:70b", "llama3.1:8b", "--budget", "5", "--context", "8192"),
     "choose-nothing": (*LONG, "--slots", "64"),
     "choose-json": (*LONG, "--json"),
+    "choose-setups-json": (
+        "choose",
+        "llama3.1:70b",
+        "--context",
+        "8192",
+        "--budget",
+        "3.8",
+        "--isolation",
+        "hardware",
+        "--json",
+    ),
     "modes": ("modes",),
     "modes-all": ("modes", "--all"),
     "modes-tokens": ("modes", "--by", "tokens"),
@@ -92,7 +107,10 @@ SCREENS = {
     "gpus-in-china": ("gpus", "--region", "cn-north-1", "--filter", "p"),
     "gpus-json": ("gpus", "--filter", "g4ad", "--json"),
 }
-COLUMNS = {"plan-narrow": 50, "gpus-narrow": 45, "plan-stacks-wide": 200, "choose-wide": 200}
+COLUMNS = {
+    **dict.fromkeys(("plan-stacks-wide", "choose-wide"), 200),
+    **{"plan-narrow": 50, "plan-stacks-narrow": 45, "choose-narrow": 45, "gpus-narrow": 45},
+}
 """Of the terminal, where it is not one of 80."""
 REFUSED = """config:
   aws:region: us-east-1
@@ -153,6 +171,7 @@ def folder(tmp_path: Path) -> Path:
         "parked.yaml": PARKED,
         "scheduled.yaml": SCHEDULED,
         "rare.yaml": RARE,
+        "embeds.yaml": re.sub(r"models: .*", "models: [{name: nomic-embed-text}]", PARKED.replace(", desired: 0", "")),
         "wrong.yaml": POOLS.replace("[g6.xlarge]", "[g6.xlage]"),
         "one.yaml": shipped.replace("[g4dn.xlarge, g4dn.2xlarge]", "[g4dn.xlarge]"),
         "unpriced.yaml": dev.replace("aws:region: us-east-1", "aws:region: sa-east-1"),

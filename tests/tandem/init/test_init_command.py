@@ -203,7 +203,7 @@ def test_nothing_is_written_if_the_input_ends(project: Path, answers: Answers) -
     answers("", EOFError)
     code, screen = on_screen("init", cwd=project)
     assert (code, written(project)) == (2, [])
-    assert "Nothing was written" in screen
+    assert re.search(r"^\n\S*error:.* Nothing was written", screen, re.MULTILINE), "below the question"
 
 
 @pytest.mark.parametrize("stack", [(), ("mine",)])
@@ -216,7 +216,8 @@ def test_a_file_is_kept_and_nothing_else_asked_if_the_input_ends(
     code, screen = on_screen("init", *stack, cwd=project, columns=200)
     assert (code, path.read_text(encoding="utf-8")) == (2, "mine")
     assert len(questions) == (1 if stack else 3)
-    assert screen.endswith(f"{path} exists. Use another name, such as mine-2, or --force to overwrite it.\n")
+    refusal = f"{path} exists. Use another name, such as mine-2, or --force to overwrite it."
+    assert re.search(rf"^\n\S*error:\S* {re.escape(refusal)}\n\Z", screen, re.MULTILINE), "below the question"
 
 
 def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
