@@ -91,7 +91,7 @@ def _edge(root: Element, edge: Edge, start: Place, end: Place) -> None:
     """A curve from below one to above the other."""
     x, y = start.x + start.width / 2, start.y + start.height
     to_x = end.x + end.width / 2 if end.height == BOX[1] else x
-    bend = max((end.y - y) / 2, GAP[1] / 2)
+    bend = (end.y - y) / 2
     path = f"M{x:g},{y:g} C{x:g},{y + bend:g} {to_x:g},{end.y - bend:g} {to_x:g},{end.y:g}"
     line, thick = ("orange", 3) if edge.on_path else ("quiet", 1)
     svg.add(root, "path", d=path, fill="none", line_=line, stroke_width=thick)

@@ -61,8 +61,10 @@ def test_a_file_with_errors_is_refused_with_all_of_them(command: str, tmp_path: 
     assert (ended.returncode, ended.stderr) == (1, "")
     assert re.match(r"error: Pulumi.dev.yaml has 1 error\n  Pulumi.dev.yaml:\d+:\d+  sharing.mode: ", ended.stdout)
     assert ended.stdout.endswith("\nhint: memory, GPUs and cost are checked once these are fixed.\n")
-    [problem] = call(command, str(file), "--json").json["problems"]
+    shown = call(command, str(file), "--json")
+    [problem] = shown.json["problems"]
     assert (problem["path"], problem["fix"]) == ("sharing.mode", "Did you mean timeslice?")
+    assert shown.stdout.count("\n") == 1, "docs/reference/exit-codes.md"
 
 
 def test_the_packages_that_may_be_missing_are_those_of_the_extras() -> None:

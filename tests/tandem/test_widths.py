@@ -115,6 +115,15 @@ def test_no_color_takes_the_colours_away(show: Callable[[], None], monkeypatch: 
 
 
 @pytest.mark.slow
+def test_rows_as_wide_as_the_terminal_are_whole() -> None:
+    wide, exact, narrow = (set(lines(on_screen("plan", "timeslice", columns=each)[1])) for each in (200, 68, 67))
+    rows = {line for line in wide if re.search(r"500-token prompt$|\) s$", line)}
+    assert (len(rows), max(map(len, rows))) == (3, 68)
+    assert rows <= exact
+    assert not rows & narrow, "its last column has no room for the whole head"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("call", COMMANDS)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_command_fits_the_terminal(call: str, width: int) -> None:

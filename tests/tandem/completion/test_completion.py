@@ -55,6 +55,10 @@ OFFERED = {
     "tandem env good l": {"llama2:7b", "llama2-7b"},
     "tandem run my-first l": set(),
     "tandem run nowhere l": set(),
+    "tandem run broken l": set(),
+    "tandem plan --graph dir/": {"dir/Pulumi.other.yaml"},
+    "tandem plan --measured dir/": {"dir/Pulumi.other.yaml"},
+    "tandem models inspect m --projector dir/": {"dir/Pulumi.other.yaml"},
     "tandem verify my-f": {"my-first"},
     "tandem init --recipe r": {"rag"},
     "tandem models inspect gpt-oss": {"gpt-oss:20b", "gpt-oss:120b"},
@@ -70,6 +74,7 @@ def folder(tmp_path: Path) -> Path:
     for name in ("Pulumi.yaml", *(f"Pulumi.{stack}.yaml" for stack in stacks), "dir/Pulumi.other.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
+    (tmp_path / "Pulumi.broken.yaml").write_text("config: [", encoding="utf-8")
     shutil.copy(ROOT / "Pulumi.timeslice.yaml", tmp_path / "Pulumi.good.yaml")
     return tmp_path
 

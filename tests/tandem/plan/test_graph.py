@@ -230,12 +230,14 @@ def test_a_long_name_is_cut_where_its_box_ends() -> None:
     """A letter takes 0.6 of 14 pixels at most, and a box of 214 pixels has a margin of 8 on each side."""
     role = resource("y" * 40, "net", type=f"aws:x/role:{'R' * 40}")
     fits = resource("z" * 23, "net", type="aws:x/a:A")  # 198 of 8.4 pixels
-    made = planned({role.urn: 12}, resource("net", "top", type="tandem:index:Net"), role, fits)
-    drawn = drawing.draw(make_diagram(made, "dev"))
+    net = resource("net", "top", type=f"tandem:index:{'N' * 90}")
+    drawn = drawing.draw(make_diagram(planned({role.urn: 12}, net, role, fits), "dev"))
     assert f">{'y' * 22}…<" in drawn
     assert f">{fits.name}<" in drawn
     # The minutes, `12.0`, take the room of four letters.
     assert f">x {'R' * 16}…<" in drawn
+    # The title of a component begins above the second of four columns, and ends where the last one does.
+    assert f">{'N' * 80}…<" in drawn
 
 
 def hostile() -> Diagram:

@@ -7,6 +7,7 @@ import itertools
 import json
 import socket
 import ssl
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -147,6 +148,14 @@ def test_a_bad_file_is_one_line_and_the_kept_prices_stay(
     assert err.startswith("error: No AWS credentials were found, so tandem tried AWS's public price files: ")
     assert err.endswith(" Plan without `--live-prices`: the built-in prices stay in use.\n")
     assert (price_cache.home() / "us-east-2.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("spare", [0, -1])
+def test_a_file_has_at_most_as_many_bytes_as_the_limit(monkeypatch: pytest.MonkeyPatch, spare: int) -> None:
+    monkeypatch.setattr(public, "MOST_BYTES", len(WHOLE) + spare)
+    files = public.Files(httpx.MockTransport(lambda _: httpx.Response(200, stream=httpx.ByteStream(WHOLE))))
+    with pytest.raises(CallError, match="has more than") if spare else nullcontext():
+        files.on_demand("us-east-2")
 
 
 def test_a_trickle_ends_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
