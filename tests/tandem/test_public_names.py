@@ -1,5 +1,7 @@
 """What programs import from `tandem`."""
 
+import ast
+from pathlib import Path
 from typing import Any, get_args
 
 import components
@@ -17,6 +19,13 @@ def test_every_component_and_every_mode_is_public() -> None:
     assert {*BLOCKS.__all__, *modes} <= {*PUBLIC.__all__}
     for name in BLOCKS.__all__:
         assert getattr(tandem, name) is getattr(components, name)
+
+
+def test_type_checkers_know_every_name_that_programs_may_import() -> None:
+    """The imports of `tandem/__init__.py` that only they follow."""
+    [block] = [each for each in ast.parse(Path(str(tandem.__file__)).read_text()).body if isinstance(each, ast.If)]
+    names = {each.name for line in block.body if isinstance(line, ast.ImportFrom) for each in line.names}
+    assert (names - {"*"}) | {*BLOCKS.__all__} == {*PUBLIC.__all__}
 
 
 def test_names_are_sorted_listed_by_dir_and_all_there() -> None:

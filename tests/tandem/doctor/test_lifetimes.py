@@ -68,6 +68,7 @@ REFUSALS: list[Exception] = [
     RuntimeError("Credentials were refreshed, but the refreshed credentials are still expired."),
     of_aws("ExpiredToken"),
     of_aws("InvalidClientTokenId"),
+    of_aws("OptInRequired"),
     of_aws("AccessDenied", "AssumeRole"),
 ]
 OTHERS: list[Exception] = [
