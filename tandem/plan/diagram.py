@@ -167,11 +167,9 @@ class _Order:
             self.depths[urn] = 1 + max((self.depths[each] for each in earlier), default=-1)
         self.boxes = sorted(before)
 
-    def depth_of(self, component: str, home: Mapping[str, str]) -> tuple[int, float]:
-        """How many components a component waits for, and the mean depth of its boxes."""
-        own = [urn for urn in self.boxes if home[urn] == component]
-        others = {home[above] for above in _union(self._above[urn] for urn in own)} - {component}
-        return len(others), sum(self.depths[urn] for urn in own) / len(own)
+    def depth_of(self, component: str, home: Mapping[str, str]) -> int:
+        """How many components a component waits for, itself included: each of these has a smaller number."""
+        return len({home[above] for urn in self.boxes if home[urn] == component for above in (urn, *self._above[urn])})
 
     def edges(self, home: Mapping[str, str], steps: set[tuple[str, str]]) -> set[tuple[str, str]]:
         """Within a component from box to box; from another component only to the whole one, unless `steps` imply it."""

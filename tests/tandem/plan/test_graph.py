@@ -85,11 +85,14 @@ def test_resources_of_a_type_are_one_box_unless_one_is_a_step_of_the_path() -> N
         # It waits for another one in its box.
         resource("c", "net", "b", type="aws:x/a:A"),
         resource("d", "net", "b", type="aws:x/d:D"),
+        # In another component.
+        resource("run", "top", type="tandem:index:Run"),
+        resource("f", "run", type="aws:x/a:A"),
         # Of no component.
         resource("e", "top", type="aws:x/e:E"),
     )
     groups, thin, _ = shown(make_diagram(made, "dev"))
-    assert groups == {"net": ["a", "b+c", "d"], "top": ["e"]}
+    assert groups == {"net": ["a", "b+c", "d"], "run": ["f"], "top": ["e"]}
     assert thin == {("b+c", "d")}
 
 
