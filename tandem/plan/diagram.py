@@ -168,7 +168,7 @@ class _Order:
         self.boxes = sorted(before)
 
     def depth_of(self, component: str, home: Mapping[str, str]) -> int:
-        """How many components a component waits for, itself included: each of these has a smaller number."""
+        """How many components a component waits for, itself included."""
         return len({home[above] for urn in self.boxes if home[urn] == component for above in (urn, *self._above[urn])})
 
     def edges(self, home: Mapping[str, str], steps: set[tuple[str, str]]) -> set[tuple[str, str]]:

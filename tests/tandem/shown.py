@@ -254,7 +254,7 @@ def findings() -> None:
         ok("3.12"),
         stops("3.100 is too old", "Install 3.250 or later: https://www.pulumi.com/docs/install/"),
         warning(f"no answer from {LONG_URL} in time.", f"See {LONG_URL}."),
-        stops("no credentials", "Run `aws sso login`."),
+        stops("are there no credentials?", "Run `aws sso login`."),
         unknown("nobody answers", "Run `aws sso login`."),
         unknown("not asked"),
         warning(

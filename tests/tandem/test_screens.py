@@ -23,7 +23,7 @@ from tests.sharing.builders import pair, pool, setup, tenants
 from tests.shipped import copy_project
 from tests.tandem.json_lines import laid_out
 from tests.tandem.outputs import outputs
-from tests.tandem.shown import NOON, SHOWN, runs
+from tests.tandem.shown import NOON, SHOWN, findings, runs
 
 PAIR = ("choose", "llama2:7b", "mistral:7b", "--context", "2048")
 PARIS = (*PAIR, "--region", "eu-west-3")
@@ -235,16 +235,16 @@ def test_a_terminal_shows_the_same_in_colour(command: str, golden: Golden) -> No
     golden(f"screens/{name}.txt", f"{said}exit code {code}\n".replace("\x1b", "␛"))
 
 
-@pytest.mark.parametrize("show", SHOWN)
+@pytest.mark.parametrize(("show", "piped"), [*((show, show is runs) for show in SHOWN), (findings, True)])
 def test_what_was_found_is_shown_as_the_golden_says(
-    show: Callable[[], None], golden: Golden, monkeypatch: pytest.MonkeyPatch
+    show: Callable[[], None], piped: bool, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a terminal, except for a bar that moves by the clock there."""
+    """In a terminal, except for a bar that moves by the clock there; findings also in a pipe, a line each."""
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("TERM", "dumb" if show is runs else "xterm-256color")
-    out = io.StringIO() if show is runs else Screen()
+    monkeypatch.setenv("TERM", "dumb" if piped else "xterm-256color")
+    out = io.StringIO() if piped else Screen()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         show()
         sys.stdout.flush()
     said = out.getvalue().replace(NOON.astimezone().strftime("%H:%M:%S"), "12:00:00")
-    golden(f"screens/{show.__name__}.txt", said.replace("\x1b", "␛").replace("\r", "␍"))
+    golden(f"screens/{show.__name__}{'-in-a-pipe' * piped}.txt", said.replace("\x1b", "␛").replace("\r", "␍"))
