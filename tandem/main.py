@@ -114,7 +114,7 @@ def _suggest() -> None:
     """Prints completions: the shell passes the command line in environment variables, as for argcomplete."""
     from tandem.completion.suggestions import suggest
 
-    line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT") or 0)]
+    line = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
     suggest(parser(_called(line.split()[1:])))
 
 

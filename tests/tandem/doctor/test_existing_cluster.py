@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 from moto.eks.models import eks_backends
 
 from sharing.existing.vpc import judge_network
+from sharing.problems import Problem
 from sharing.stack.cluster import ClusterSettings
 from sharing.stack.existing import ExistingCluster
 from tandem.aws import clusters
@@ -123,6 +124,19 @@ def test_a_wrong_network_stops_up(creation: Creation, stack: Case, monkeypatch: 
     found = summary("existing-cluster", configured(stack, cluster=ClusterSettings(existing=given)))
     said = "cluster.existing.node-subnets[0]: 'subnet-0000000a' does not exist in us-east-1 of this account"
     assert ("stops", said) in found
+
+
+def test_a_doubt_about_the_network_is_a_warning(
+    creation: Creation, stack: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_cluster(creation)
+    answer_with(monkeypatch)
+    doubt = Problem("cluster.existing.node-subnets[0]", "", "its routes are unknown", "Check it if nodes do not join.")
+    monkeypatch.setattr("tandem.doctor.existing.judge_network", lambda *_, **__: ([], [doubt]))
+    assert summary("existing-cluster", stack) == [
+        ("warning", "cluster.existing.node-subnets[0]: its routes are unknown"),
+        ("ok", "platform suits the stack"),
+    ]
 
 
 def test_a_missing_cluster_stops_up(creation: Creation, stack: Case) -> None:
