@@ -119,7 +119,7 @@ def print_line(line: str, stream: TextIO, *, end: str = "\n", fold: bool = True)
     if stream.isatty() and fold:
         import shutil
 
-        line = _fold(line, shutil.get_terminal_size().columns, 4)
+        line = folded(line, shutil.get_terminal_size().columns, 4)
         kind = line.partition(":")[0]
         if kind in COLOURS and not os.environ.get("NO_COLOR"):
             line = f"\x1b[1;{COLOURS[kind]}m{kind}:\x1b[0m{line.removeprefix(f'{kind}:')}"
@@ -246,7 +246,7 @@ def say(console: "Console", text: str, style: str = "", *, word: str = "", hang:
     if kind in COLOURS:
         word, style, fold = f"{kind}:", f"bold color({COLOURS[kind] - 30})", console.is_terminal
         text = " " * lead + one_line(text.strip())
-    shown = Text(_fold(text, console.width, lead + hang) if fold else text.rstrip(), style="" if word else style)
+    shown = Text(folded(text, console.width, lead + hang) if fold else text.rstrip(), style="" if word else style)
     if word in shown.plain:
         start = shown.plain.index(word)
         shown.stylize(style, start, start + len(word))
@@ -283,17 +283,17 @@ def in_range(estimate: "Estimate", digits: int = 0) -> str:
     return f"{estimate.value:,.{digits}f} ({estimate.low:,.{digits}f}–{estimate.high:,.{digits}f})"
 
 
-def _fold(text: str, width: int, indent: int) -> str:
+def folded(text: str, width: int, indent: int) -> str:
     """The text in lines of that width; those after the first are indented by that many columns.
 
     `KEPT_SPACE` stands for a space at which no line ends.
     """
     import textwrap
 
-    folded = textwrap.fill(
+    lines = textwrap.fill(
         printable(text), width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False
     )
-    return folded.replace(KEPT_SPACE, " ")
+    return lines.replace(KEPT_SPACE, " ")
 
 
 def hint_at_left_out(console: "Console", left_out: Sequence[str]) -> None:

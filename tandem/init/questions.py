@@ -4,12 +4,10 @@ import argparse
 import ipaddress
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from sharing.printable import printable
 from sharing.problems import did_you_mean
 from sharing.section import is_email
 from tandem import arguments
@@ -17,13 +15,13 @@ from tandem.init import recipes
 from tandem.init.recipes import SPARE_PERCENT, Recipe
 from tandem.lookup import require_region
 from tandem.search import base_stack
-from tandem.terminal import CallError, InputEndedError, complain
+from tandem.terminal import CallError, InputEndedError, complain, folded
 
 NOBODY = NO_LIMIT = NO_PAGE = "none"
 SPARE = f"price + {SPARE_PERCENT} %"
 """The budget of a recipe, unless the user names one."""
-WIDTH = 79
-"""Columns of a question, so that the answer begins on the same line of a narrow terminal."""
+WIDTH = 78
+"""Columns of a question, so that the answer begins behind it, on the same line of a terminal with 80."""
 Answer = TypeVar("Answer")
 
 
@@ -45,7 +43,7 @@ class Questions:
         proposed = f"{question}:" if default is None else f"{question} [{default}]:"
         while True:
             try:
-                text = input(printable(_folded(proposed))).strip()
+                text = input(f"{folded(proposed, WIDTH, 0)} ").strip()
             except EOFError:
                 print(file=sys.stderr)
                 raise InputEndedError("input ended before the last question. Nothing was written. Use --yes.") from None
@@ -58,11 +56,6 @@ class Questions:
                 raise
             except CallError as error:
                 complain(str(error))
-
-
-def _folded(question: str) -> str:
-    """The question in lines that no terminal breaks within a word."""
-    return textwrap.fill(question, WIDTH - 1, break_long_words=False, break_on_hyphens=False) + " "
 
 
 def region(text: str) -> str:

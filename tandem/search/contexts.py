@@ -24,9 +24,9 @@ def describe_lowered(models: Sequence[Values], context: int | None, slots: int |
     """The models that have fewer tokens or slots than the user asked for, in words; empty if none has."""
     fewer = [f"{model['name']} {model['context']:,}" for model in models if context and model["context"] < context]
     said = []
-    if context and fewer:
+    if fewer:
         said.append(f"A context of {context:,} is more than some models support; they get less: {', '.join(fewer)}.")
-    one = [str(model["name"]) for model in models if slots and slots > 1 and not _takes(model, slots)]
+    one = [str(model["name"]) for model in models if slots and not _takes(model, slots)]
     if one:
         said.append(f"Ollama serves {in_words(one)} one request at a time: --slots leaves it out.")
     return " ".join(said)

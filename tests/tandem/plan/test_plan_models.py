@@ -55,7 +55,7 @@ def without_names(facts: dict[str, Any]) -> dict[str, Any]:
     "words",
     [
         RAG,
-        (*PAIR, "--under", "1", "--context", "2048"),
+        (*PAIR, "--under", "1", "--context", "2048", "--slots", "2"),
         ("llama3.1:8b", "--hours", "9-18 Asia/Tokyo", "--region", "ap-northeast-1"),
         ("llama2",),
         ("qwen3:14b", "llama3.2:3b", "--isolation", "memory"),
