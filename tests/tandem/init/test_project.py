@@ -48,6 +48,16 @@ def test_another_project_stays_as_it_is(content: bytes, said: str, tmp_path: Pat
         missing_files(tmp_path)
 
 
+def test_a_project_that_may_not_be_read_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def deny(path: Path, **_: Any) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "Pulumi.yaml").touch()
+    monkeypatch.setattr(Path, "read_text", deny)
+    with pytest.raises(CallError, match="cannot be read. Correct it"):
+        missing_files(tmp_path)
+
+
 @pytest.mark.parametrize("place", ["Pulumi.taken.yaml", "nowhere/Pulumi.mine.yaml"])
 def test_a_stack_file_needs_a_folder_and_a_name_that_is_free(place: str, tmp_path: Path) -> None:
     (tmp_path / "Pulumi.taken.yaml").mkdir()
