@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from sharing.printable import printable
 from sharing.problems import did_you_mean
 from sharing.section import is_email
 from tandem import arguments
@@ -43,7 +44,7 @@ class Questions:
         proposed = f"{question}:" if default is None else f"{question} [{default}]:"
         while True:
             try:
-                text = input(f"{folded(proposed, WIDTH, 0)} ").strip()
+                text = input(printable(f"{folded(proposed, WIDTH, 0)} ")).strip()
             except EOFError:
                 print(file=sys.stderr)
                 raise InputEndedError("input ended before the last question. Nothing was written. Use --yes.") from None
