@@ -14,7 +14,7 @@ from statistics import fmean, median
 
 from catalogue import community
 from catalogue.facts import FACTS
-from sharing.models.catalogue import find_model
+from sharing.models.catalogue import require_model
 from sharing.models.kv_cache import bytes_read
 from sharing.models.served import ServedModel
 from sharing.speed.forecast import read_per_token, weights_per_token
@@ -159,7 +159,7 @@ def _of_users() -> Iterator[Reading]:
     """What users measured of one model alone: `catalogue/community.py`."""
     for name, file in community.files().items():
         for shared, figures, tokens_per_s in community.alone(file):
-            served = ServedModel.of(find_model(shared.name), context=shared.context)
+            served = ServedModel.of(require_model(shared.name), context=shared.context)
             cached = bytes_read(served, figures.prompt_tokens + file.output_tokens / 2)
             yield Reading(
                 chip=chips()[shared.gpu],

@@ -17,7 +17,7 @@ from sharing.models.catalogue import Model
 from sharing.names import StackTags
 from sharing.problems import did_you_mean, near
 from sharing.section import Constructed, WrongFormError
-from sharing.stack.existing import ClusterName
+from sharing.sections.existing import ClusterName
 
 A = TypeVar("A")
 Given: TypeAlias = A | Mapping[str, Any] | None

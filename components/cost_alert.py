@@ -10,7 +10,7 @@ import pulumi_aws as aws
 from components.arguments import Given, Options, check_arguments, check_tags, read_arguments
 from sharing.names import TOKEN
 from sharing.section import is_email
-from sharing.stack.budget import LEAST_USD, MOST_EMAILS, AlertPeriod
+from sharing.sections.budget import LEAST_USD, MOST_EMAILS, AlertPeriod
 from sharing.verdict.features.cost_alert import FIRST_PERCENT
 
 

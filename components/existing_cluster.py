@@ -13,7 +13,7 @@ from components.arguments import Given, Options, check_arguments, read_arguments
 from components.gpu_cluster.zones import ask, zones_of_pool
 from sharing.existing.vpc import MORE_SUBNETS
 from sharing.names import TOKEN
-from sharing.stack.zones import Demand
+from sharing.sections.zones import Demand
 
 PATH = "cluster.existing"
 """Section of a stack file with the same settings."""

@@ -19,7 +19,7 @@ from sharing import versions
 from sharing.aws.tags import VOLUME
 from sharing.names import TOKEN, UI_LABELS, UI_NAMESPACE, UI_PORT
 from sharing.section import is_email
-from sharing.stack.ui import LARGEST_GIB
+from sharing.sections.ui import LARGEST_GIB
 
 SERVICE = "open-webui"
 DATA = "/app/backend/data"

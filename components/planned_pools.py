@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import pulumi
 
 from sharing.modes.modes import Sharing
-from sharing.stack.pools import GpuPool
+from sharing.sections.pools import GpuPool
 
 
 @dataclass(frozen=True, kw_only=True)

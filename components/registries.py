@@ -8,7 +8,7 @@ import pulumi
 
 from components.charts import RELEASE, merge_values
 from sharing import artifacts
-from sharing.stack.registry import correct, is_registry
+from sharing.sections.registry import correct, is_registry
 
 
 def pull_from(registry: str | None) -> pulumi.ResourceTransformation:

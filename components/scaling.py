@@ -8,7 +8,7 @@ import pulumi
 
 from components.arguments import check_arguments, check_least
 from sharing.names import KEDA_NAMESPACE, OLLAMA_PORT, SCALER_PORT
-from sharing.stack.scale_to_zero import ColdRequests
+from sharing.sections.scale_to_zero import ColdRequests
 
 SCALER = "keda-add-ons-http-external-scaler"
 """Name of the Service of the add-on's scaler, which its chart names after itself."""

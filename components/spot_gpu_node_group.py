@@ -25,7 +25,7 @@ from sharing.hardware.gpus import alike
 from sharing.hardware.prices import Market
 from sharing.modes.modes import Sharing
 from sharing.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, MODE_TAINT, POOL_LABEL, TAG_ZONES, TOKEN
-from sharing.stack.pools import NODE_IMAGES_GIB, Capacity, Replacement
+from sharing.sections.pools import NODE_IMAGES_GIB, Capacity, Replacement
 
 # An update never runs more nodes than configured, because it removes one before it adds one. EKS's default strategy
 # first adds up to two per zone, which a GPU quota rarely allows.

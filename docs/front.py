@@ -7,8 +7,8 @@ from pathlib import Path
 
 from sharing import tables
 from sharing.modes.modes import MPS_PER_MODEL
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import Capacity
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import Capacity
 from sharing.verdict.choices import Choice, choose
 from tandem.search.base_stack import of_models
 from tandem.terminal import in_range

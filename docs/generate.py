@@ -39,7 +39,7 @@ from catalogue import speed_report
 from components.ollama_pair.model_metrics import FAMILIES
 from plugin import schema as package_schema
 from sharing import tables
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from sharing.verdict.full import judge_fully
 from stacks.model_files.web import OFFLINE
 from stacks.stack_file import schema, write

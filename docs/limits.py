@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sharing.modes.base import Shares
 from sharing.modes.modes import MPS_PER_MODEL
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from sharing.verdict.full import judge_fully
 from sharing.verdict.matrix import Cell, cells, cheapest
 from tandem.terminal import in_range

@@ -10,7 +10,7 @@ from sharing.hardware import mig
 from sharing.hardware.gpus import Gpu, InstanceType, gpus, instance_types
 from sharing.modes.base import MOST_TIME_SLICES, PER_MODEL, Shares
 from sharing.modes.modes import MPS_PER_MODEL, Sharing
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from sharing.verdict.choices import isolation
 from sharing.verdict.matrix import WAYS, Cell, cells, cheapest
 from tandem.columns import price_cell, speed_cell

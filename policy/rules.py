@@ -31,8 +31,8 @@ from sharing.modes.base import LAYOUT_LABEL
 from sharing.modes.layouts import Slices
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.problems import Problem
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import POOL, GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import POOL, GpuPool
 from sharing.verdict.full import judge_fully
 from sharing.verdict.rules.table import RULES
 

@@ -6,7 +6,8 @@ from dataclasses import MISSING, fields
 from functools import wraps
 from typing import Any, TypeVar
 
-from sharing.problems import counted, did_you_mean
+from sharing.printable import counted
+from sharing.problems import did_you_mean
 
 A = TypeVar("A")
 IN_LANGUAGE: ContextVar[Callable[[str], str]] = ContextVar("IN_LANGUAGE", default=str)

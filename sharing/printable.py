@@ -60,3 +60,8 @@ def as_json(value: object, *, indent: int | None = None) -> str:
     """JSON that a terminal shows as it is: `UNPRINTABLE` is escaped, so a program reads the same value."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=list)
     return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def counted(number: int, noun: str) -> str:
+    """E.g. `1 minute` or `2 minutes`."""
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from sharing.printable import one_line, printable
+from sharing.printable import counted, one_line, printable
 
 ITEM = re.compile(r"(.*)\[(\d{1,9})\](.*)", re.DOTALL)
 """A path with an item of a list in it."""
@@ -24,7 +24,7 @@ ASIDE = "{rule}; found {found}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Position:
     """The position of a value in a file, or else its origin."""
 
     file: str = ""
@@ -51,7 +51,7 @@ class Problem:
     """How the rule and the value make a sentence: one of the forms above. Without a value, the rule is the sentence."""
     judged: bool = True
     """False for a warning in place of a verdict, where data is missing; `--strict` refuses it."""
-    place: Place | None = field(default=None, compare=False)
+    place: Position | None = field(default=None, compare=False)
     """None if it was not looked up, or if there is no value."""
 
     @property
@@ -69,7 +69,7 @@ class Problem:
         """Whether its path is one of `places`, or a part of one: `sharing.mode` is a part of `sharing`."""
         return any(self.path == place or self.path.startswith((f"{place}.", f"{place}[")) for place in places)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """The problem for programs; `docs/plan.schema.json` describes its fields."""
         fields = asdict(self)
         del fields["wording"]
@@ -125,11 +125,6 @@ def runs(numbers: Iterable[int], names: Sequence[str] = ()) -> str:
     return ",".join("-".join(names[end] if names else f"{end}" for end in pair) for pair in ends)
 
 
-def counted(number: int, noun: str) -> str:
-    """E.g. `1 minute` or `2 minutes`."""
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
 def in_quotes(text: str) -> str:
     """The fix for a number or a truth value where text is needed."""
     return f'Put it in quotes: "{text}".'
@@ -148,7 +143,7 @@ def format_errors(name: str, problems: Sequence[Problem]) -> list[str]:
 
 def place_in_file(problem: Problem) -> tuple[bool, int, int]:
     """Sort key for the order of the file; problems without a position come last."""
-    place = problem.place or Place()
+    place = problem.place or Position()
     return not place.line, place.line, place.column
 
 

@@ -62,7 +62,7 @@ class Section(BaseModel):
         """A copy with other values, which nobody judges here: to try what a change would bring.
 
         Not `model_copy(update=…)`: that keeps what was computed from the old values, and marks the new ones as written
-        in the file. Advice needs this mark on the sharing modes that it proposes: `sharing.stack.changes` names them.
+        in the file. Advice needs this mark on the modes that it proposes: `sharing.sections.changes` names them.
         """
         other = self.model_copy()
         vars(other).update(values)

@@ -15,7 +15,7 @@ import pulumi_aws as aws
 
 from sharing import versions
 from sharing.names import OLLAMA_NAMESPACE, POOL_LABEL, PROJECT
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from stacks.outputs import ParkingOutputs
 from stacks.stack_file.judge import Plan
 
@@ -62,7 +62,7 @@ def find_parking(plan: Plan, provider: aws.Provider) -> Parking:
 
 def _warn_of_removed_schedule(config: StackConfig, asleep: Collection[str]) -> None:
     """Perhaps nothing wakes these pools: if the state has the wanted nodes and replicas, `up` sees no difference."""
-    left = [pool for pool in config.awake if pool.name in asleep and not config.scale_to_zero.enabled]
+    left = [pool for pool in config.active_pools if pool.name in asleep and not config.scale_to_zero.enabled]
     if any(pool.provisioner == "node-group" for pool in left):
         pulumi.log.warn(
             "the stack is parked, and no schedule wakes it any more: if its nodes do not start with this `up`, run "

@@ -8,8 +8,8 @@ import pulumi
 import pulumi_aws as aws
 
 from components import ExistingCluster, GpuCluster, OllamaPair, pull_from
-from sharing.stack.pools import GpuPool
-from sharing.stack.zones import pool_demand
+from sharing.sections.pools import GpuPool
+from sharing.sections.zones import pool_demand
 from stacks.asleep_pools import Parking
 from stacks.existing_cluster import mark
 from stacks.stack_file.judge import Plan

@@ -31,10 +31,10 @@ from sharing.fit.karpenter import count_controllers
 from sharing.fit.shares import limits_on_one_gpu
 from sharing.hardware.system_instances import system_types
 from sharing.names import PROJECT, cluster_name, filled, stack_tags
-from sharing.stack.cluster import ClusterSettings
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
-from sharing.stack.zones import pool_demand
+from sharing.sections.cluster import ClusterSettings
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
+from sharing.sections.zones import pool_demand
 from stacks.asleep_pools import find_parking
 from stacks.base import Base, Serving
 from stacks.caller import find_caller

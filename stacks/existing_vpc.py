@@ -12,7 +12,7 @@ from sharing.existing.vpc import Network, VpcFacts, Way
 from sharing.names import cluster_name
 from sharing.printable import quoted
 from sharing.problems import format_errors
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from stacks.stack_file.judge import Plan
 
 ABSENT, SEVERAL = "no matching EC2", "multiple EC2"

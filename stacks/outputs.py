@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sharing.stack.pools import Capacity, GpuPool
-from sharing.stack.provisioners import Provisioner
+from sharing.sections.pools import Capacity, GpuPool
+from sharing.sections.provisioners import Provisioner
 from stacks.stack_file.judge import Plan
 
 

@@ -10,7 +10,7 @@ from pulumi.runtime.config import CONFIG, get_config_env, get_config_secret_keys
 from pulumi.runtime.settings import get_engine
 
 from sharing.names import PROJECT
-from sharing.stack.config import SECTIONS
+from sharing.sections.config import SECTIONS
 from stacks.deploy import deploy
 from stacks.model_files.find import STACK_FOLDER
 from stacks.stack_file.judge import Judged, Plan, RefusedError, judge

@@ -7,8 +7,8 @@ import pulumi_random as random
 
 from components import ExistingCluster, GpuCluster
 from sharing.names import PROJECT
-from sharing.stack.pools import GpuPool
-from sharing.stack.zones import pool_demand
+from sharing.sections.pools import GpuPool
+from sharing.sections.zones import pool_demand
 
 Cluster = GpuCluster | ExistingCluster
 

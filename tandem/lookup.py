@@ -107,7 +107,7 @@ def accepted(stack: str) -> "Plan":
     return judge_file(path).plan()
 
 
-def find_model(plan: "Plan", name: str | None) -> "ServedModel":
+def find_served_model(plan: "Plan", name: str | None) -> "ServedModel":
     """The model of a stack that `name` means, an id or a tag; without one, the first that generates text, or else the
     first. Raises `CallError` with the nearest names.
     """

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
-from sharing.printable import as_json, one_line, printable, without_secrets
+from sharing.printable import as_json, counted, one_line, printable, without_secrets
 
 # rich, the rules and YAML are imported where they are used: most of the time of an answer is imports.
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def refuse(message: str, *, as_json: bool, code: int = USAGE, usage: str = "") -
 def print_refusal(judged: "Judged", stack: str, *, as_json: bool) -> None:
     """The errors in a stack file, to people or to programs. `stack` is how the user named the file."""
     if as_json:
-        problems = [problem.as_json() for problem in judged.problems]
+        problems = [problem.as_dict() for problem in judged.problems]
         error = without_secrets(f"{judged.name} has errors")
         print_json({"schema_version": SCHEMA_VERSION, "error": error, "problems": problems}, compact=True)
     else:
@@ -90,15 +90,10 @@ def print_problems(judged: "Judged", stack: str, *, all_warnings: bool = False) 
         print_line(line, sys.stdout)
     if judged.refused and warnings and not all_warnings:
         every = f"tandem plan {shlex.quote(stack)} --verbose"
-        print_line(f"hint: `{every}` also shows {count(len(warnings), 'warning')}.", sys.stdout)
+        print_line(f"hint: `{every}` also shows {counted(len(warnings), 'warning')}.", sys.stdout)
         return
     for warning in warnings:
         print_line(f"warning: {warning}", sys.stdout)
-
-
-def count(number: int, noun: str) -> str:
-    """E.g. `1 warning`, `2 warnings`."""
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def short(name: str) -> str:

@@ -27,7 +27,7 @@ FLOORS = (
     {"arguments", "artifacts", "files", "names", "printable", "problems", "section", "tables", "versions", "aws"},
     {"hardware", "models", "schedule"},
     {"modes", "speed"},
-    {"stack"},
+    {"sections"},
     {"fit", "cost"},
     {"existing"},
     {"verdict"},

@@ -16,7 +16,7 @@ from botocore import xform_name
 
 from components.mps_daemon import UNIT
 from sandbox.preview.program import run
-from sharing.stack.existing import ExistingCluster
+from sharing.sections.existing import ExistingCluster
 from stacks.stack_file.judge import judge_file
 from tandem.aws.quota import SPOT_ROLE_COMMAND
 from tandem.main import parser

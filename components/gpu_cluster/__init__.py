@@ -19,8 +19,8 @@ from components.node_group import FAILED, NodeShape, managed_node_group
 from sharing import versions
 from sharing.existing.vpc import MORE_SUBNETS
 from sharing.names import TOKEN
-from sharing.stack.cluster import SYSTEM_VOLUME_GIB
-from sharing.stack.zones import MORE_ZONES, Demand, system_demand
+from sharing.sections.cluster import SYSTEM_VOLUME_GIB
+from sharing.sections.zones import MORE_ZONES, Demand, system_demand
 
 __all__ = ["ExistingVpc", "GpuCluster", "GpuClusterArgs"]
 

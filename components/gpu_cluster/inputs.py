@@ -9,10 +9,10 @@ from components.arguments import check_arguments, check_form, check_least, check
 from sharing import versions
 from sharing.aws.tags import NODE
 from sharing.problems import did_you_mean
-from sharing.stack.cluster import CONTROL_PLANE_ZONES, FEWEST_ZONES, Nat, Support
-from sharing.stack.existing import VpcId
-from sharing.stack.network import vpc_network
-from sharing.stack.zones import Demand
+from sharing.sections.cluster import CONTROL_PLANE_ZONES, FEWEST_ZONES, Nat, Support
+from sharing.sections.existing import VpcId
+from sharing.sections.network import vpc_network
+from sharing.sections.zones import Demand
 
 
 @check_arguments

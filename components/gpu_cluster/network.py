@@ -13,7 +13,7 @@ import pulumi_aws as aws
 from components.gpu_cluster.inputs import ExistingVpc
 from components.gpu_cluster.zones import Market, next_zone, settled
 from sharing.names import with_name
-from sharing.stack.cluster import CONTROL_PLANE_ZONES, Nat
+from sharing.sections.cluster import CONTROL_PLANE_ZONES, Nat
 
 SUBNET_SLOTS = 16
 """Number of equal parts of the VPC's range: one public and one private part per zone, for at most eight zones."""

@@ -8,8 +8,8 @@ import pulumi
 import pulumi_aws as aws
 
 from sharing.names import POOL_LABEL, TAG_ZONES
-from sharing.stack.cluster import ZONES_WITHOUT_EKS
-from sharing.stack.zones import (
+from sharing.sections.cluster import ZONES_WITHOUT_EKS
+from sharing.sections.zones import (
     Demand,
     Group,
     NoZoneError,

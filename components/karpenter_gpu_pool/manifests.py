@@ -26,7 +26,7 @@ from sharing.names import (
     TYPE_LABEL,
     ZONE_LABEL,
 )
-from sharing.stack.pools import NODE_IMAGES_GIB, Capacity
+from sharing.sections.pools import NODE_IMAGES_GIB, Capacity
 from sharing.versions import AMI_DATE
 
 Manifest = dict[str, Any]

@@ -25,7 +25,7 @@ from sharing.aws.tags import VOLUME
 from sharing.fit.own_limits import judge_limit
 from sharing.models.importance import NORMAL, PRIORITIES, priority_class, used
 from sharing.names import OLLAMA_NAMESPACE, OLLAMA_PORT, TOKEN
-from sharing.stack.pools import POOL
+from sharing.sections.pools import POOL
 
 __all__ = ["ModelClients", "OllamaModel", "OllamaPair", "OllamaPairArgs"]
 

@@ -10,7 +10,7 @@ import pulumi
 from components.arguments import check_arguments, check_least
 from components.scaling import Scaling
 from sharing.fit.own_limits import judge_limit
-from sharing.models.catalogue import KvType, Model, find_model
+from sharing.models.catalogue import KvType, Model, require_model
 from sharing.models.importance import Importance
 from sharing.models.served import PROMPT_CACHE_MIB, Cache, ServedModel, judge_context
 from sharing.models.share import Share
@@ -103,7 +103,7 @@ class OllamaModel:
         # Without one, a model that supports less than the default gets its own maximum.
         context = {} if self.context is None else {"context": self.context}
         return ServedModel.of(
-            find_model(self.model),
+            require_model(self.model),
             id=self.id or "",
             slots=self.slots,
             kv_type=KvType(self.kv_type),

@@ -12,8 +12,8 @@ from sharing.fit import host
 from sharing.models.share import MIB_PER_GIB, Share
 from sharing.modes.base import GPU_RESOURCE
 from sharing.problems import Problem
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import POOL, GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import POOL, GpuPool
 from sharing.verdict.own_program import in_python, judge_own, with_arguments
 from sharing.verdict.quick import Fit
 
@@ -79,7 +79,7 @@ class JudgedPools:
 
     def _place(self, fit: Fit) -> Place:
         # A pool with `desired: 0` gets no model: on Karpenter, a waiting one would start a node there.
-        others = [other for name in fit.served.spill for other in self.config.awake if other.name == name]
+        others = [other for name in fit.served.spill for other in self.config.active_pools if other.name == name]
         pools = [fit.pool, *others]
         return Place(
             home=self._nodes(fit.pool),

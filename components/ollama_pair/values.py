@@ -30,7 +30,7 @@ from sharing.names import (
     POOL_LABEL,
     tolerations,
 )
-from sharing.stack.pools import POD_CPU_MILLIS
+from sharing.sections.pools import POD_CPU_MILLIS
 
 MODELS_DIRECTORY = "/root/.ollama/models"
 """Directory in which the server keeps models. The disk is mounted here, so `OLLAMA_MODELS` keeps its default."""

@@ -6,7 +6,7 @@ from sandbox.cloud.aws.places import Place
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
 from sandbox.world.entities import Entities, Entity
-from sharing.stack.existing import ExistingVpc
+from sharing.sections.existing import ExistingVpc
 
 ELSEWHERE = "somebody else"
 """Maker of such resources."""

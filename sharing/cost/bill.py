@@ -10,9 +10,9 @@ from sharing.cost.quotas import added_nodes, added_system_nodes
 from sharing.hardware import prices
 from sharing.modes.modes import Exclusive
 from sharing.schedule.week import HOURS_PER_WEEK
-from sharing.stack.cluster import SYSTEM_VOLUME_GIB, support_ends
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import Capacity, GpuPool
+from sharing.sections.cluster import SYSTEM_VOLUME_GIB, support_ends
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import Capacity, GpuPool
 
 HOURS_PER_MONTH = 730
 """AWS's own convention for a month."""
@@ -156,7 +156,7 @@ def cost(config: StackConfig) -> Cost:
     through_nat = pulled if config.cluster.nat_gateways else 0.0
     lines = tuple(_lines(config))
     running, replaced = sum(line.usd_per_hour for line in lines), _replacements(config)
-    is_awake = len(config.awake) == len(config.pools)
+    is_awake = len(config.active_pools) == len(config.pools)
     return Cost(
         lines=lines,
         cheapest_usd_per_hour=running - _cheaper_types(config),
@@ -339,7 +339,7 @@ def _volumes(config: StackConfig) -> Line:
 
 def _first_start_gib(config: StackConfig) -> float:
     images = 0.0 if config.images_avoid_nat else artifacts.images_mib() / 1024
-    files = sum(served.model.file_bytes for pool in config.awake for served in config.models_of(pool))
+    files = sum(served.model.file_bytes for pool in config.active_pools for served in config.models_of(pool))
     return sum(map(config.nodes_of, config.pools)) * images + files / 2**30
 
 
@@ -352,7 +352,7 @@ def _dedicated(config: StackConfig) -> StackConfig:
     """The same stack with enough nodes in each pool for one GPU per model. A parked pool stays parked."""
     pools = []
     for pool in config.pools:
-        nodes = -(-len(config.models_of(pool)) // pool.smallest.gpus) if pool in config.awake else 0
+        nodes = -(-len(config.models_of(pool)) // pool.smallest.gpus) if pool in config.active_pools else 0
         pools.append(pool.changed(own_sharing=Exclusive(), desired=nodes, max=nodes))
     return config.changed(pools=pools)
 

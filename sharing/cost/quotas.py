@@ -7,8 +7,8 @@ from functools import cache
 
 from sharing import tables
 from sharing.hardware.system_instances import system_types
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import Capacity, GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import Capacity, GpuPool
 
 FAMILIES = {
     "g": ("g", "gr", "vt"),

@@ -26,8 +26,8 @@ from sharing.names import (
     cluster_name,
 )
 from sharing.problems import Problem
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 from sharing.versions import AMI_KUBERNETES
 
 PATH = "cluster.existing.name"

@@ -7,9 +7,9 @@ from typing import Literal
 from sharing.fit.node_pods import on_system_nodes
 from sharing.hardware.system_instances import system_types
 from sharing.problems import ASIDE, Problem
-from sharing.stack.cluster import FEWEST_ZONES, ZONES_WITHOUT_EKS
-from sharing.stack.config import StackConfig
-from sharing.stack.existing import ExistingCluster, ExistingVpc
+from sharing.sections.cluster import FEWEST_ZONES, ZONES_WITHOUT_EKS
+from sharing.sections.config import StackConfig
+from sharing.sections.existing import ExistingCluster, ExistingVpc
 
 HALVES = ("0.0.0.0/1", "128.0.0.0/1")
 """Of all addresses."""

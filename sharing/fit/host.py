@@ -13,8 +13,8 @@ from sharing.models.catalogue import MIB
 from sharing.models.kv_cache import padded
 from sharing.models.ollama import checkpoint_bytes, checkpoints
 from sharing.models.served import ServedModel
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 
 SERVER_MIB = 128
 """The Ollama server and its command line. `ollama serve` 0.32.15 measures 28 MiB when idle; a pull takes more."""

@@ -41,7 +41,7 @@ class Need:
     kv: float
     compute: float
     """Buffers for the values between the layers."""
-    context: float
+    cuda_context: float
     """Memory that CUDA takes per process."""
     projector: float
     """Weights and buffers that turn images or audio into tokens."""
@@ -51,7 +51,7 @@ class Need:
     @property
     def buffers(self) -> float:
         """Everything besides weights and cache."""
-        return self.compute + self.context + self.projector
+        return self.compute + self.cuda_context + self.projector
 
     @property
     def total(self) -> float:
@@ -77,7 +77,7 @@ def need(served: ModelInEngine, gpu: Gpu) -> Need:
         weights=weights,
         kv=kv,
         compute=compute,
-        context=gpu.context_mib,
+        cuda_context=gpu.context_mib,
         projector=projector,
         margin=_margin_mib(model, gpu, total, compute),
     )

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from sharing import tables
 from sharing.fit.karpenter import count_controllers
 from sharing.modes.modes import Sharing
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from sharing.models.catalogue import MIB
 from sharing.models.kv_cache import kv_bytes
 from sharing.models.ollama import checkpoint_bytes, checkpoints
 from sharing.models.served import ServedModel
+from sharing.sections.pools import GpuPool
 from sharing.speed.forecast import weights_per_token
 from sharing.speed.gpus import gpu_speeds
-from sharing.stack.pools import GpuPool
 
 CELL_BYTES = 20
 """Position, sequence and place in a picture of one token. Source: llama.cpp llama-kv-cache.cpp, state_write_meta."""

@@ -9,8 +9,8 @@ from sharing.hardware.gpus import InstanceType
 from sharing.models.served import ServedModel
 from sharing.modes.base import Shares
 from sharing.modes.modes import Sharing
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from sharing.models.served import ServedModel
 from sharing.modes import layouts
 from sharing.modes.layouts import Strategy, types_with_mig
 from sharing.modes.modes import Mig
-from sharing.stack.changes import in_one_line
+from sharing.sections.changes import in_one_line
 
 MOST_TYPES = 3
 

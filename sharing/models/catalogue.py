@@ -183,7 +183,7 @@ def find(name: str) -> Model | None:
     return model and replace(model, name=full)
 
 
-def find_model(model: Model | str) -> Model:
+def require_model(model: Model | str) -> Model:
     """The model itself, or the one that Ollama serves for that name. Raises `ValueError` with the nearest names."""
     in_catalogue = find(model) if isinstance(model, str) else model
     if in_catalogue is None:

@@ -10,7 +10,8 @@ import datetime
 import re
 from dataclasses import dataclass
 
-from sharing.problems import counted, runs
+from sharing.printable import counted
+from sharing.problems import runs
 
 WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")

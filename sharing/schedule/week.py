@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from sharing import tables
-from sharing.problems import counted, did_you_mean, near
+from sharing.printable import counted
+from sharing.problems import did_you_mean, near
 from sharing.schedule.cron import Cron
 
 EXAMPLES = {"schedule": "0 20 * * MON-FRI", "wake": "0 8 * * MON-FRI"}

@@ -18,9 +18,9 @@ from sharing.models.served import ServedModel
 from sharing.modes.base import PER_MODEL
 from sharing.modes.modes import MPS_PER_MODEL, Exclusive, Mig, Mps, Sharing, TimeSlicing, every_mode
 from sharing.problems import Problem
-from sharing.stack.changes import MOST_SINGLE, Advice, changed_settings, with_room
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.changes import MOST_SINGLE, Advice, changed_settings, with_room
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 from sharing.verdict.quick import QuickVerdict, is_judgeable, price
 from sharing.verdict.rules import budget, hosts, table
 from sharing.verdict.rules.rule import concerns

@@ -18,9 +18,9 @@ from sharing.hardware.spot_risk import SpotRisk, spot_risks
 from sharing.modes.base import Shares
 from sharing.modes.modes import MPS_PER_MODEL
 from sharing.problems import Problem
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import Capacity
 from sharing.speed.estimate import Estimate
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import Capacity
 from sharing.verdict.matrix import WAYS, Cell, cell, trials
 from sharing.verdict.quick import Fit, QuickVerdict, judge_quickly
 from sharing.verdict.rules.budget import limits_of

@@ -7,15 +7,14 @@ from operator import attrgetter
 from sharing.cost.bill import Cost
 from sharing.hardware import prices
 from sharing.problems import Problem
-from sharing.stack.budget import Budget
-from sharing.stack.changes import Advice
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.budget import Budget
+from sharing.sections.changes import Advice
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 from sharing.verdict.advice import advise
 from sharing.verdict.features import features_of
 from sharing.verdict.quick import Fit, QuickVerdict, judge_quickly
-from sharing.verdict.rules import budget
-from sharing.verdict.rules import table as compatibility
+from sharing.verdict.rules import budget, table
 from sharing.verdict.rules.rule import concerns
 
 __all__ = ["Fit", "FullVerdict", "judge_fully"]
@@ -51,7 +50,7 @@ def judge_fully(config: StackConfig) -> FullVerdict:
     return FullVerdict(
         problems=tuple(problems),
         warnings=(
-            *compatibility.warnings(config),
+            *table.warnings(config),
             *_old_prices(config),
             *budget.find_warnings(config, quick.cost),
             *(problem for feature in features for problem in feature.bill_warnings(config, quick.cost)),

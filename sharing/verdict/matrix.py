@@ -12,12 +12,12 @@ from sharing.modes.base import MOST_TIME_SLICES, PER_MODEL
 from sharing.modes.layouts import Strategy
 from sharing.modes.modes import MPS_MOST_REPLICAS, MPS_PER_MODEL, Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.problems import Problem
+from sharing.sections.changes import with_room
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
+from sharing.sections.provisioners import PROVISIONERS, Provisioner
 from sharing.speed.estimate import Estimate
 from sharing.speed.forecast import Speed
-from sharing.stack.changes import with_room
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
-from sharing.stack.provisioners import PROVISIONERS, Provisioner
 from sharing.verdict.full import judge_fully
 from sharing.verdict.quick import QuickVerdict, judge_quickly
 from sharing.verdict.rules.table import first_broken, warnings

@@ -12,8 +12,8 @@ import yaml
 
 from sharing.models.served import ServedModel
 from sharing.problems import Problem
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 from sharing.verdict.full import FullVerdict, judge_fully
 from sharing.verdict.rules.pool_names import find_wrong_names
 from sharing.verdict.rules.rule import concerns

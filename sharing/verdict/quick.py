@@ -7,10 +7,10 @@ from sharing.fit.shares import Placement, place_models
 from sharing.hardware.system_instances import system_types
 from sharing.models.served import ServedModel
 from sharing.problems import Problem
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 from sharing.speed.forecast import Speed
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
-from sharing.verdict.rules import table as compatibility
+from sharing.verdict.rules import table
 from sharing.verdict.rules.budget import Limits, limits_of
 from sharing.verdict.speed import speed_of
 
@@ -76,7 +76,7 @@ def judge_quickly(config: StackConfig) -> QuickVerdict:
     fits.sort(key=lambda fit: fit.served.index)
     priced = price(config)
     return QuickVerdict(
-        broken=tuple(compatibility.problems(config)),
+        broken=tuple(table.problems(config)),
         fits=tuple(fits),
         misfits=tuple(fit for fit in fits if not fit.placement.fits and _is_news(config, fit)),
         cost=priced.cost,

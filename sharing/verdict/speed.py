@@ -6,11 +6,11 @@ from sharing.cost.bill import Cost
 from sharing.models.catalogue import full_name
 from sharing.models.served import ServedModel
 from sharing.modes.base import Shares
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 from sharing.speed.estimate import Estimate
 from sharing.speed.forecast import Speed, forecast
 from sharing.speed.measured import find
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
 
 
 def speed_of(config: StackConfig, pool: GpuPool, served: ServedModel, shares: Shares) -> Speed | None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from sharing.cost.bill import node_usd, pool_usd
 from sharing.names import PROJECT
-from sharing.stack.pools import GpuPool
+from sharing.sections.pools import GpuPool
 from stacks.base import Serving
 from stacks.stack_file.judge import Plan
 

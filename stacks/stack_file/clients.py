@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from sharing.names import OLLAMA_NAMESPACE
 from sharing.problems import Problem
-from sharing.stack.config import ModelClients
+from sharing.sections.config import ModelClients
 
 UNWISE: Mapping[str, tuple[str, str]] = {
     # EKS puts the address of every pod of a listed namespace into the rules, also of those with `hostNetwork`

@@ -6,9 +6,9 @@ from sharing.aws.principals import judge_principal
 from sharing.aws.tags import NODE, STACK, judge_tags
 from sharing.problems import LIMIT, Problem
 from sharing.section import kebab
-from sharing.stack.cluster import FEWEST_ZONES, ClusterSettings
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.cluster import FEWEST_ZONES, ClusterSettings
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 from sharing.verdict import features
 from sharing.verdict.rules.pool_names import find_wrong_names
 from stacks.stack_file.models import judge_batch

@@ -24,7 +24,7 @@ Edit = tuple[int, int, str]
 """The start and the end of the replaced text, and its replacement."""
 
 
-def describe_model(path: Path, name: str, own: Mapping[str, object]) -> int:
+def write_description(path: Path, name: str, own: Mapping[str, object]) -> int:
     """Writes the keys that describe the model `name` into the stack file at `path`, all or nothing.
 
     Adds the model if the file does not have it. Returns the number of entries with the description. Raises
@@ -48,7 +48,7 @@ def describe_model(path: Path, name: str, own: Mapping[str, object]) -> int:
 def with_description(text: str, file: str, name: str, own: Mapping[str, object]) -> tuple[str, int]:
     """The text of the stack file `file` with the keys that describe the model `name`, and the number of such entries.
 
-    Removes the keys of an older description. Raises `UnreadableError` as `describe_model` does.
+    Removes the keys of an older description. Raises `UnreadableError` as `write_description` does.
     """
     mark, text = text[: len(BOM)] if text.startswith(BOM) else "", text.removeprefix(BOM)
     expected = _loaded(text, file)

@@ -17,7 +17,7 @@ from sharing.names import PROJECT
 from sharing.printable import visible, without_secrets
 from sharing.problems import LIMIT, OBJECT, SUBJECT, Problem, did_you_mean, foreign_letters, in_quotes, near
 from sharing.section import Fix, WrongFormError
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from stacks.stack_file.yaml import as_yaml
 
 Loc = tuple[int | str, ...]

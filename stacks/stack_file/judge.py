@@ -16,8 +16,8 @@ from sharing.hardware.prices import Book
 from sharing.models.catalogue import Model
 from sharing.names import cluster_name
 from sharing.problems import Problem, format_errors, near
+from sharing.sections.config import SECTIONS, Circumstances, StackConfig
 from sharing.speed.measured import Measurement
-from sharing.stack.config import SECTIONS, Circumstances, StackConfig
 from stacks.stack_file import form_errors
 from stacks.stack_file.clients import warn_of_clients
 from stacks.stack_file.models import find_models, refuse_old_keys

@@ -12,7 +12,7 @@ from sharing.names import model_id
 from sharing.printable import visible
 from sharing.problems import ASIDE, LIMIT, OBJECT, SUBJECT, Problem
 from sharing.section import kebab
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 
 OLD_KEYS = ("weights-gib", *(kebab(field.name) for field in fields(Model) if field.name != "name"))
 """Keys that described a model outside the catalogue before `gguf` did."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from sharing.names import PROJECT
-from sharing.problems import Place, Problem, in_quotes, place_in_file
+from sharing.problems import Position, Problem, in_quotes, place_in_file
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.yaml import compose, construct, decode, load, read_text
 
@@ -84,7 +84,7 @@ def _of_given(problem: Problem, values: yaml.Node | None, documents: Sequence[Do
     # parseAndSaveConfigArray).
     others = " or ".join(dict.fromkeys(document.name for document in documents))
     elsewhere = f"not in {others}: from" if others else "from"
-    return replace(problem, place=Place(origin=f"{elsewhere} `--config-file` or an environment"))
+    return replace(problem, place=Position(origin=f"{elsewhere} `--config-file` or an environment"))
 
 
 def _are_alike(first: object, second: object) -> bool:
@@ -94,7 +94,7 @@ def _are_alike(first: object, second: object) -> bool:
 
 def _default(problem: Problem) -> Problem:
     is_option = problem.path.startswith("--")
-    return replace(problem, place=Place(origin="default") if problem.found and not is_option else None)
+    return replace(problem, place=Position(origin="default") if problem.found and not is_option else None)
 
 
 def _in_files(problem: Problem, documents: Sequence[Document]) -> Problem | None:
@@ -115,7 +115,7 @@ def _in_files(problem: Problem, documents: Sequence[Document]) -> Problem | None
 def _placed(problem: Problem, document: Document, setting: _Found) -> Problem:
     """The problem with its place. A number that must be text is quoted as the file has it: `0815`, not 815.0."""
     mark = (setting.node if problem.found or setting.key is None else setting.key).start_mark
-    place = Place(file=document.name, line=mark.line + 1, column=mark.column + 1)
+    place = Position(file=document.name, line=mark.line + 1, column=mark.column + 1)
     if problem.fix == in_quotes(problem.found) and not setting.rest:
         return replace(problem, place=place, found=setting.node.value, fix=in_quotes(setting.node.value))
     return replace(problem, place=place)

@@ -6,7 +6,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from sharing.names import PROJECT
 from sharing.section import NUMBER_IN_TEXT
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from stacks.stack_file.yaml import FILE_KEYS
 
 FILE = "stack.schema.json"

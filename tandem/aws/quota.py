@@ -11,11 +11,11 @@ from sharing.cost.quotas import Need
 from sharing.existing.vpc import MORE_SUBNETS
 from sharing.hardware.gpus import instance_types
 from sharing.names import POOL_LABEL, TAG_ZONES
-from sharing.stack import zones
-from sharing.stack.cluster import ZONES_WITHOUT_EKS
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import Capacity
-from sharing.stack.zones import Group, NoZoneError
+from sharing.sections import zones
+from sharing.sections.cluster import ZONES_WITHOUT_EKS
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import Capacity
+from sharing.sections.zones import Group, NoZoneError
 from tandem.aws import clusters
 from tandem.aws.clusters import owner_of
 from tandem.aws.resources import Owner, from_list

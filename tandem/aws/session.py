@@ -10,7 +10,7 @@ from sharing.printable import one_line, without_secrets
 from tandem.terminal import CallError
 
 if TYPE_CHECKING:
-    from sharing.stack.provider import AssumedRole
+    from sharing.sections.provider import AssumedRole
 
 EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired")
 NOT_ACCEPTED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure", "SignatureDoesNotMatch")

@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from sharing.problems import Problem
-from sharing.stack.config import SECTIONS
-from sharing.stack.provider import AccountId, AssumedRole
+from sharing.sections.config import SECTIONS
+from sharing.sections.provider import AccountId, AssumedRole
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.judge import stack_name
 from stacks.stack_file.positions import Document, locate

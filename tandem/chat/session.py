@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sharing.models.served import ServedModel
-from sharing.problems import counted
+from sharing.printable import counted
 from stacks.stack_file.judge import Plan
 from tandem.chat.conversation import options_of
 from tandem.chat.prompt import history, read_messages
@@ -18,7 +18,7 @@ from tandem.chat.waking import Waker
 from tandem.deployed.connection import Connected, forward_for_clients, reached, trouble_of
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama, OllamaError
-from tandem.lookup import accepted, find_model
+from tandem.lookup import accepted, find_served_model
 from tandem.terminal import FAILED, FINE, CallError, complain, open_console, print_json, print_line
 
 SCHEMA_VERSION = 1
@@ -152,8 +152,8 @@ def _read_words(parsed: argparse.Namespace, plan: Plan) -> tuple[ServedModel, st
     """The model and the prompt. A word with a space is no tag, so as the only one it is the prompt."""
     words = parsed.model
     if words is not None and parsed.prompt is None and any(char.isspace() for char in words):
-        return find_model(plan, None), words
-    return find_model(plan, words), parsed.prompt
+        return find_served_model(plan, None), words
+    return find_served_model(plan, words), parsed.prompt
 
 
 def _refuse_silent(plan: Plan, served: ServedModel, stack: str) -> None:

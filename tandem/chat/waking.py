@@ -10,9 +10,9 @@ from typing import Literal
 from sharing.cost.bill import Cost
 from sharing.models.served import ServedModel
 from sharing.names import OLLAMA_NAMESPACE
-from sharing.problems import counted
-from sharing.stack.pools import GpuPool
-from sharing.stack.startup import after_a_reclaim, cold_start
+from sharing.printable import counted
+from sharing.sections.pools import GpuPool
+from sharing.sections.startup import after_a_reclaim, cold_start
 from tandem.deployed import parking
 from tandem.deployed.connection import Connected
 from tandem.deployed.endpoints import NotConnectedError

@@ -152,7 +152,7 @@ def as_dict(base: "BaseStack", choices: "Choices", parsed: argparse.Namespace, w
         "not_judged": [_choice(choice) for choice in choices.not_judged],
         "cheapest_over_budget": _choice(above) if above and not choices.fitting else None,
         "fastest_too_slow": _choice(choices.too_slow[0]) if choices.too_slow and not choices.fitting else None,
-        "nearest_miss": miss.as_json() if miss else None,
+        "nearest_miss": miss.as_dict() if miss else None,
         "written": str(written) if written else None,
     }
 
@@ -185,7 +185,7 @@ def _choice(choice: "Choice") -> dict[str, Any]:
         "isolation": choice.isolation,
         "margin_mib": round(tightest.room),
         "margin_of_mib": tightest.unit_mib if tightest.share_mib is None else tightest.share_mib,
-        "warnings": [warning.as_json() for warning in cell.warnings],
+        "warnings": [warning.as_dict() for warning in cell.warnings],
     }
 
 

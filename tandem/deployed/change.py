@@ -8,8 +8,8 @@ from sharing.hardware.gpus import instance_types
 from sharing.models.served import ServedModel
 from sharing.modes.base import PER_MODEL
 from sharing.modes.modes import MODES
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 from stacks.outputs import PoolOutputs, StackOutputs, describe_pool
 
 Nodes = Literal["same", "new", "new pool", "drift"]

@@ -11,7 +11,7 @@ from sharing.models.ollama import server_environment
 from sharing.models.served import ServedModel
 from sharing.modes.mps_clients import client_environment
 from sharing.names import DEVICE_PLUGIN_NAMESPACE, OPERATOR_NAMESPACE, plugin_release
-from sharing.stack.pools import GpuPool
+from sharing.sections.pools import GpuPool
 from sharing.verdict.advice import advise
 from sharing.verdict.quick import Fit, judge_quickly
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from tandem.doctor.case import ADDON, Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
 

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
-from sharing.stack.registry import ecr_region
+from sharing.sections.registry import ecr_region
 from tandem.doctor.case import RELEASE, Case
 from tandem.doctor.finding import Finding, ok, stops, unknown, warning
 

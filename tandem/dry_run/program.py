@@ -32,7 +32,7 @@ def run(plan: Plan) -> Planned:
     return Planned(
         graph,
         estimate_startup(graph, plan.config),
-        starts_models=bool(plan.config.awake) and not plan.config.scale_to_zero.enabled,
+        starts_models=bool(plan.config.active_pools) and not plan.config.scale_to_zero.enabled,
     )
 
 

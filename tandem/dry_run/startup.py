@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sandbox.graph import Graph, Resource
 from sandbox.preview.timeline import Step, longest_path
 from sharing.artifacts import images_mib
-from sharing.stack.config import StackConfig
-from sharing.stack.startup import (
+from sharing.sections.config import StackConfig
+from sharing.sections.startup import (
     COMPILE_MINUTES,
     COMPILE_UNCERTAINTY,
     NODE_CLAIM,
@@ -48,7 +48,7 @@ def estimate_startup(graph: Graph, config: StackConfig) -> Startup:
     If all are parked, or scale to zero, until every resource exists.
     """
     times = _times(graph, config)
-    awake = () if config.scale_to_zero.enabled else config.awake
+    awake = () if config.scale_to_zero.enabled else config.active_pools
     starting = {served.id for pool in awake for served in config.models_of(pool)}
     paths = [
         longest_path(graph, lambda resource: times(resource)[0], until=resource.urn)
@@ -92,7 +92,7 @@ def _times(graph: Graph, config: StackConfig) -> Callable[[Resource], tuple[floa
     claimed = {served.id for served in config.models if served.pool in late}
     mib = {served.id: weights_mib(served) for served in config.models}
     together: dict[str, float] = {}
-    for pool in () if config.scale_to_zero.enabled else config.awake:
+    for pool in () if config.scale_to_zero.enabled else config.active_pools:
         # Models that start together on the nodes of a pool share the bandwidth.
         ids = [served.id for served in config.models_of(pool)]
         together |= dict.fromkeys(ids, images_mib() + sum(mib[id] for id in ids))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tandem.deployed.wire import Wire, WireError
 from tandem.env.record import Place, Record
-from tandem.lookup import accepted, existing, find_model
+from tandem.lookup import accepted, existing, find_served_model
 from tandem.terminal import USAGE, CallError, status
 
 WAIT_SECONDS, PAUSE_SECONDS = 180.0, 0.2
@@ -35,10 +35,10 @@ class NotStartedError(CallError):
 def start(parsed: argparse.Namespace) -> Record:
     """The open ports: of the process that runs already, if it serves the stack file as it is now, or else of a new one.
 
-    Raises `NotStartedError`, and what `accepted` and `find_model` raise.
+    Raises `NotStartedError`, and what `accepted` and `find_served_model` raise.
     """
     plan = accepted(parsed.stack)
-    find_model(plan, parsed.model)
+    find_served_model(plan, parsed.model)
     place = Place(parsed.stack)
     kubeconfig = str(Path(parsed.kubeconfig).absolute()) if parsed.kubeconfig else None
     running = _running(place)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sharing.files import lock, write_whole
 from sharing.models.served import ServedModel
-from tandem.lookup import accepted, existing, find_model, state_folder
+from tandem.lookup import accepted, existing, find_served_model, state_folder
 
 FOLDER = "forwards"
 
@@ -48,7 +48,7 @@ class Record(BaseModel):
 
     def port_of(self, parsed: argparse.Namespace) -> Port:
         """The port of the model that the user named; raises `CallError` with the nearest names."""
-        served = find_model(accepted(parsed.stack), parsed.model)
+        served = find_served_model(accepted(parsed.stack), parsed.model)
         return next(port for port in self.ports if port.id == served.id)
 
     def serves(self, models: list[ServedModel], kubeconfig: str | None, context: str | None) -> bool:

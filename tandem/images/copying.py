@@ -7,7 +7,7 @@ cmd/crane/doc/crane_copy.md), and Helm pushes packages as they are.
 from collections.abc import Iterable, Iterator
 
 from sharing.artifacts import Artifact
-from sharing.stack.registry import ecr_region
+from sharing.sections.registry import ecr_region
 
 
 def copy_script(listed: Iterable[Artifact], registry: str) -> Iterator[str]:

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 
 from sharing.artifacts import Artifact
-from tandem.terminal import count, in_words, say
+from sharing.printable import counted
+from tandem.terminal import in_words, say
 
 ELSEWHERE = (
     "Not in this list: EKS's add-ons and the sandbox image of nodes, which come from the registry of EKS in your "
@@ -17,7 +18,7 @@ TITLES = {"image": "Images, which nodes pull", "chart": "Charts, which the machi
 def show(console: Console, stack: str, listed: Mapping[Artifact, Sequence[str]], registry: str | None) -> None:
     """Prints each reference on a line of its own, which is never folded: people copy it."""
     of_kind = {kind: [one for one in listed if one.kind == kind] for kind in TITLES}
-    say(console, f"{stack}: {' and '.join(count(len(some), kind) for kind, some in of_kind.items())}", "bold")
+    say(console, f"{stack}: {' and '.join(counted(len(some), kind) for kind, some in of_kind.items())}", "bold")
     for kind, title in TITLES.items():
         console.print()
         say(console, title, "bold")

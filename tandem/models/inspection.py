@@ -24,7 +24,7 @@ from stacks.model_files.find import describe_name, describe_place, is_url, sugge
 from stacks.model_files.gguf_file import Contents
 from stacks.model_files.registry import Reference, describe
 from stacks.model_files.web import read_url, shown
-from stacks.stack_file.edit import describe_model
+from stacks.stack_file.edit import write_description
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.yaml import as_yaml
 from tandem.lookup import existing
@@ -82,7 +82,7 @@ def run(parsed: argparse.Namespace) -> int:
         raise UndescribedError(_said(parsed, error)) from None
     written = Path(parsed.write) if is_file else stack and stack.parent / f"{model_id(name)}{ENDING}"
     if written:
-        _write(written, inspected.description, lambda: stack and describe_model(stack, name, {"gguf": written.name}))
+        _write(written, inspected.description, lambda: stack and write_description(stack, name, {"gguf": written.name}))
     if parsed.json:
         print_json(as_dict(inspected, written))
     else:

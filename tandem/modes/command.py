@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sharing.aws.partitions import HOME_REGION
-from sharing.stack.provisioners import PROVISIONERS
+from sharing.sections.provisioners import PROVISIONERS
 from tandem.arguments import BY, WAYS, Commands, add_command, add_measured, add_region
 from tandem.lookup import existing, require_region
 from tandem.terminal import FINE, CallError, print_json, short
 
 # The rules and rich are imported where they are used: help and completion do without them.
 if TYPE_CHECKING:
-    from sharing.stack.config import StackConfig
+    from sharing.sections.config import StackConfig
     from sharing.verdict.matrix import Cell
 
 
@@ -138,6 +138,6 @@ def _cell(cell: "Cell") -> dict[str, Any]:
             for shares in cell.pool.offers
         ],
         "rule": cell.broken,
-        "problem": cell.problem.as_json() if cell.problem else None,
-        "warnings": [warning.as_json() for warning in cell.warnings],
+        "problem": cell.problem.as_dict() if cell.problem else None,
+        "warnings": [warning.as_dict() for warning in cell.warnings],
     }

@@ -10,12 +10,13 @@ from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.prices import on_demand, spot
 from sharing.modes.base import Shares
 from sharing.modes.modes import MPS_PER_MODEL
-from sharing.stack.config import StackConfig
+from sharing.printable import counted
+from sharing.sections.config import StackConfig
 from sharing.verdict.choices import By
 from sharing.verdict.matrix import MODELS_FIT, Cell
 from tandem.columns import PER_MILLION, SPEEDS, TOKENS_PER_S, Column, lay_out, price_cell, print_table, speed_cell
 from tandem.search.base_stack import context_of, models_of
-from tandem.terminal import count, in_words, open_console, say, say_about
+from tandem.terminal import in_words, open_console, say, say_about
 
 FIXES = "$ in errors: per hour, of the whole stack after the change; of a type with MIG, of one node"
 GPU, GPUS = "GPU", "GPUs"
@@ -296,7 +297,7 @@ def _hardware(instance: InstanceType) -> str:
 
 
 def _costs(cell: Cell) -> str:
-    nodes = f"{count(cell.nodes, 'node')}, ${cell.usd_per_hour:.3f} per hour ({cell.price_note})"
+    nodes = f"{counted(cell.nodes, 'node')}, ${cell.usd_per_hour:.3f} per hour ({cell.price_note})"
     return f"{nodes}, ${cell.on_demand_usd_per_hour:.3f} on demand" if cell.is_spot else nodes
 
 
@@ -308,5 +309,5 @@ def _shares(offers: Sequence[Shares]) -> str:
         memory = f"{shares.memory_mib:,} MiB" if shares.memory_mib is not None else "memory not partitioned"
         if shares.own_limits:
             memory = f"a limit for each model, {shares.unit_mib:,} MiB in total"
-        each.append(f"{count(shares.per_gpu, kind)} per GPU, {memory}")
+        each.append(f"{counted(shares.per_gpu, kind)} per GPU, {memory}")
     return " + ".join(each)

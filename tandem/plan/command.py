@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sharing.aws.partitions import HOME_REGION
+from sharing.printable import counted
 from tandem.arguments import DEFAULT_STACK, REFUSED, WAYS, Commands, add_command, add_measured
 from tandem.lookup import existing
 from tandem.plan.graph_file import graph_file, write_graph
@@ -17,7 +18,6 @@ from tandem.terminal import (
     USAGE,
     CallError,
     complain,
-    count,
     in_words,
     open_console,
     print_json,
@@ -179,7 +179,7 @@ def _answer(
     _show(judged, switch, parsed, found)
     if not _fails(judged, strict=parsed.strict):
         return FINE
-    complain(f"--strict refuses this plan: it has {count(len(judged.warnings), 'warning')}.")
+    complain(f"--strict refuses this plan: it has {counted(len(judged.warnings), 'warning')}.")
     return FAILED
 
 
@@ -213,8 +213,8 @@ def _compare(parsed: argparse.Namespace) -> int:
     if parsed.json:
         print_json(compare.as_dict(options))
     else:
-        modes = count(len(options), "sharing mode")
-        title = f"{paths[0].name} in {modes}" if names else count(len(options), "stack")
+        modes = counted(len(options), "sharing mode")
+        title = f"{paths[0].name} in {modes}" if names else counted(len(options), "stack")
         compare.show(open_console(), title, options)
     failing = [_fails(option.judged, strict=parsed.strict) for option in options]
     return FAILED if (all if names else any)(failing) else FINE

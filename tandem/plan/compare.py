@@ -10,11 +10,11 @@ from rich.console import Console
 from sharing.cost.bill import Cost
 from sharing.modes.modes import Sharing, mode_names
 from sharing.problems import did_you_mean
+from sharing.sections.changes import with_room
+from sharing.sections.config import SECTIONS, StackConfig
+from sharing.sections.pools import GpuPool
 from sharing.speed.estimate import Estimate
 from sharing.speed.forecast import Speed
-from sharing.stack.changes import with_room
-from sharing.stack.config import SECTIONS, StackConfig
-from sharing.stack.pools import GpuPool
 from sharing.verdict.choices import isolation
 from sharing.verdict.matrix import WAYS
 from sharing.verdict.quick import Fit
@@ -169,7 +169,7 @@ def _trials(source: Source, config: StackConfig, name: str) -> Iterator[Source]:
 def _compared(options: Sequence[Option]) -> list[Option]:
     """The accepted ones; parked stacks only if all are parked."""
     accepted = [option for option in options if option.planned]
-    return [option for option in accepted if option.judged.config.awake] or accepted
+    return [option for option in accepted if option.judged.config.active_pools] or accepted
 
 
 def cheapest(options: Sequence[Option]) -> list[Option]:
@@ -239,7 +239,7 @@ def _ready(option: Option) -> str:
     """How long until its models answer."""
     if option.planned and option.planned.starts_models:
         return f"{option.planned.startup.minutes:.0f} min"
-    return "on request" if option.judged.config.awake else "parked"
+    return "on request" if option.judged.config.active_pools else "parked"
 
 
 def _column(head: str, cell: Callable[[Option], str], to_the_right: bool = False) -> Column[Option]:

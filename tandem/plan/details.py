@@ -16,10 +16,11 @@ from sharing.fit.slices import in_mig
 from sharing.hardware.spot_risk import reclaimed_part, spot_risks
 from sharing.models.catalogue import MIB
 from sharing.modes.base import Shares
+from sharing.printable import counted
 from sharing.schedule.week import Timetable
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
-from sharing.stack.startup import after_a_reclaim
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
+from sharing.sections.startup import after_a_reclaim
 from sharing.verdict.full import Fit
 from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Plan
@@ -27,7 +28,7 @@ from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import CLUSTER, STAGES, Startup, name_stage
 from tandem.plan.diagram import kind_of
 from tandem.plan.screen import MEASURED, MODEL_HEAD, bill_of, dollars, mark, per_request
-from tandem.terminal import count, in_markup, in_range, in_words, print_rows, say
+from tandem.terminal import in_markup, in_range, in_words, print_rows, say
 
 ORDER = (CLUSTER, *STAGES)
 
@@ -111,7 +112,7 @@ def _speed(console: Console, plan: Plan) -> None:
 
 
 def _slots(fit: Fit) -> str:
-    return count(fit.served.effective_slots, "slot")
+    return counted(fit.served.effective_slots, "slot")
 
 
 def _each(fit: Fit) -> str:
@@ -122,7 +123,7 @@ def _each(fit: Fit) -> str:
 
 def _share_count(shares: Shares) -> str:
     kind = "slice" if shares.profile else "share"
-    return f"{count(shares.per_gpu, kind)}{f' {shares.profile}' * bool(shares.profile)}"
+    return f"{counted(shares.per_gpu, kind)}{f' {shares.profile}' * bool(shares.profile)}"
 
 
 def _needs(fit: Fit) -> str:
@@ -166,7 +167,7 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
         rows.append(
             ("while parked", f"${week.parked_usd_per_hour:.4f}", ", ".join(line.item for line in week.parked_lines))
         )
-    if config.awake:
+    if config.active_pools:
         rows.append(("per model", f"${bill.per_model_hour:.4f}", "an equal part of the total"))
         more = round((bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH)
         saving = f"the whole stack: ${more:,} per month more" if more > 0 else "the whole stack: the same"
@@ -218,7 +219,7 @@ def _week(console: Console, bill: Cost, week: Week, park: Timetable) -> None:
 
 def _quotas(console: Console, config: StackConfig) -> None:
     """The vCPUs that the account's quotas must allow; `tandem quota` reads them from the account."""
-    _title(console, f"vCPU quotas{'' if config.awake else ' when no pool is parked'}")
+    _title(console, f"vCPU quotas{'' if config.active_pools else ' when no pool is parked'}")
     for need in needs(config):
         if need.quota.unit == "vCPU":
             peak = f"{need.most} vCPUs, {need.replacing} while nodes are replaced"

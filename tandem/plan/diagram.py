@@ -11,8 +11,8 @@ from itertools import chain, pairwise
 
 from sandbox.graph import IN_STATE_ALONE, STACK_TYPE, Graph, Resource
 from sandbox.preview.timeline import waits
+from sharing.printable import counted
 from tandem.dry_run.program import Planned
-from tandem.terminal import count
 
 OURS = "tandem:index:"
 SHORT = 0.05
@@ -93,9 +93,9 @@ def make_diagram(planned: Planned, stack: str) -> Diagram:
     ]
     steps = {(step.urn, later.urn) for step, later in pairwise(path)}
     edges = {(*step, True) for step in steps} | {(*edge, False) for edge in order.edges(home, steps)}
-    when = f"{'ready' if planned.starts_models else 'up'} in about {count(round(startup.minutes), 'minute')}"
+    when = f"{'ready' if planned.starts_models else 'up'} in about {counted(round(startup.minutes), 'minute')}"
     way = ", ".join(f"{kind_of(graph[step.urn].type)} {graph[step.urn].name} {step.minutes:.1f}" for step in path)
-    drawn = f"{count(len(graph), 'resource')} ({len(before)} drawn in {count(len(groups), 'component')})"
+    drawn = f"{counted(len(graph), 'resource')} ({len(before)} drawn in {counted(len(groups), 'component')})"
     return Diagram(
         title=f"{stack}: {drawn}, {when}",
         description=f"Startup path, in minutes: {way}.",

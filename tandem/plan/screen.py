@@ -12,11 +12,12 @@ from sharing.hardware.prices import FRESH_DAYS
 from sharing.hardware.spot_risk import reclaimed_part, spot_risks
 from sharing.models.importance import NORMAL, PRIORITIES
 from sharing.models.served import ServedModel
+from sharing.printable import counted
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
+from sharing.sections.startup import after_a_reclaim
 from sharing.speed.estimate import Estimate
 from sharing.speed.forecast import PROMPT_TOKENS, Speed
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
-from sharing.stack.startup import after_a_reclaim
 from sharing.verdict.features import features_of
 from sharing.verdict.full import Fit
 from sharing.verdict.rules.budget import limits_of
@@ -25,7 +26,7 @@ from stacks.stack_file.judge import Plan
 from tandem.dry_run.program import Planned
 from tandem.dry_run.startup import name_stages
 from tandem.search.base_stack import models_of
-from tandem.terminal import KEPT_SPACE, count, hint_at_left_out, in_range, in_words, print_rows, say, say_about
+from tandem.terminal import KEPT_SPACE, hint_at_left_out, in_range, in_words, print_rows, say, say_about
 
 TITLES = {
     "exclusive": "one model per GPU",
@@ -56,7 +57,7 @@ def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool, more: s
     """
     starts = not is_up and planned.starts_models
     _verdict(console, plan, named=named)
-    ready = f"ready in about {count(round(planned.startup.minutes), 'minute')}".replace(" ", KEPT_SPACE)
+    ready = f"ready in about {counted(round(planned.startup.minutes), 'minute')}".replace(" ", KEPT_SPACE)
     _price(console, plan, f"; {ready}" if starts else "")
     for pool in plan.config.pools:
         _memory(console, plan.config, pool, [fit for fit in plan.verdict.fits if fit.pool == pool])
@@ -88,7 +89,7 @@ def describe_nodes(config: StackConfig, pool: GpuPool) -> str:
     nodes = f"{config.nodes_of(pool)} × {' or '.join(pool.instance_types)} ({pool.smallest.gpu.title}, {pool.capacity})"
     slices = " + ".join(f"{shares.per_gpu} × {shares.profile}" for shares in pool.offers if shares.profile)
     sharing = f"{TITLES[pool.sharing.way]} {slices}".rstrip()
-    return f"{nodes}, {sharing}{'' if pool in config.awake else ', parked'}"
+    return f"{nodes}, {sharing}{'' if pool in config.active_pools else ', parked'}"
 
 
 def dollars(least: float, most: float, digits: int = 3) -> str:
@@ -292,7 +293,7 @@ def _cost(console: Console, config: StackConfig, bill: Cost) -> None:
     rows.append(_cost_row(", ".join(line.short for line in small), small))
     total, dedicated = f"${bill.usd_per_hour:.3f}", f"${bill.dedicated_usd_per_hour:.3f}"
     other = f"{dedicated} with a GPU for each model" if len(config.models) > 1 and dedicated != total else ""
-    if len(config.awake) < len(config.pools):
+    if len(config.active_pools) < len(config.pools):
         other = f"${bill.awake_usd_per_hour:.3f} when no pool is parked"
     rows.append(("total", total, other))
     rows += [
@@ -322,7 +323,7 @@ def _network(console: Console, config: StackConfig) -> None:
 
 def _reclaims(console: Console, config: StackConfig) -> None:
     """How many spot nodes AWS reclaims, and how long the models of one then do not answer."""
-    for pool in config.awake:
+    for pool in config.active_pools:
         if pool.capacity == "spot" and (known := spot_risks(pool.instance_types, config.region)):
             unknown = [name for name in pool.instance_types if name not in {risk.instance_type for risk in known}]
             more = f", unknown for {in_words(unknown)}" if unknown else ""

@@ -10,9 +10,10 @@ from sharing.artifacts import images_mib
 from sharing.cost.quotas import Quota, quotas, vcpu_quota
 from sharing.hardware.gpus import instance_types
 from sharing.models.served import ServedModel
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import Capacity
-from sharing.stack.startup import (
+from sharing.printable import counted
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import Capacity
+from sharing.sections.startup import (
     COMPILE_MINUTES,
     COMPILE_UNCERTAINTY,
     DAEMON_SET,
@@ -25,7 +26,6 @@ from sharing.stack.startup import (
 from stacks.outputs import StackOutputs
 from tandem.deployed.change import Change, compare, cuts
 from tandem.dry_run.startup import RELEASE
-from tandem.terminal import count
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
@@ -235,7 +235,7 @@ def _same_nodes(change: Change) -> Step:
     marked = f"the node group's taint says {change.after}"
     if not change.more_nodes:
         return _step("nodes", marked, f"{NODE_GROUP} update", away=True)
-    joining = count(change.more_nodes, "more node" if change.was.nodes else "node")
+    joining = counted(change.more_nodes, "more node" if change.was.nodes else "node")
     return _step("nodes", f"{marked}; {joining} to join", NODE_GROUP, away=True)
 
 

@@ -10,9 +10,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from sharing.cost.quotas import needs
 from sharing.hardware.spot_risk import spot_risks
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
-from sharing.stack.startup import after_a_reclaim, cold_start
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
+from sharing.sections.startup import after_a_reclaim, cold_start
 from sharing.verdict.features.scale_to_zero import sleepers
 from sharing.verdict.speed import usd_per_million_tokens
 from stacks.stack_file.judge import Judged, Plan

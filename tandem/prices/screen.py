@@ -8,9 +8,10 @@ from pathlib import Path
 
 from sharing.hardware.gpus import instance_types
 from sharing.hardware.prices import spot
+from sharing.printable import counted
 from tandem.columns import Column, print_table
 from tandem.price_cache import Kept
-from tandem.terminal import count, open_console, print_line, say
+from tandem.terminal import open_console, print_line, say
 
 
 def show(kept: Kept, path: Path, now: datetime.datetime) -> None:
@@ -53,4 +54,4 @@ def age(then: datetime.datetime, now: datetime.datetime) -> str:
     hours = round((now - then).total_seconds() / 3600)
     if hours < 1:
         return "just now"
-    return f"{count(hours, 'hour') if hours < 48 else count(round(hours / 24), 'day')} ago"
+    return f"{counted(hours, 'hour') if hours < 48 else counted(round(hours / 24), 'day')} ago"

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
+from sharing.printable import counted
 from tandem.bench_results.equal_load import EqualLoad
 from tandem.bench_results.measures import GOOD_REPEATS
 from tandem.bench_results.result import Result, Run
 from tandem.bench_results.summary import EXCLUSIVE, Goals, Summary
-from tandem.terminal import count, in_words
+from tandem.terminal import in_words
 
 GOOD_REQUESTS = 300
 """A p99 of them rests on the three slowest."""
@@ -41,14 +42,14 @@ def caveats(results: Sequence[Result], shown: Sequence[Summary], rows: Sequence[
 
 def _of_target(result: Result, summary: Summary, rows: Sequence[EqualLoad]) -> Iterator[str]:
     if summary.excluded:
-        yield f"{len(summary.excluded)} of {count(summary.runs, 'run')} excluded (see above)."
+        yield f"{len(summary.excluded)} of {counted(summary.runs, 'run')} excluded (see above)."
     if not result.complete:
         yield "stopped before its last run."
     if summary.errors:
         kinds = "; ".join(f"{often} × {error}" for error, often in sorted(summary.errors.items()))
         yield f"failed requests (excluded from latency figures): {kinds}."
     if few := [figure for figure in summary.figures if figure.repeats < GOOD_REPEATS]:
-        yield f"{len(few)} of {count(len(summary.figures), 'row')} have fewer than {GOOD_REPEATS} repeats."
+        yield f"{len(few)} of {counted(len(summary.figures), 'row')} have fewer than {GOOD_REPEATS} repeats."
     if summary.first_token_warning:
         yield summary.first_token_warning
     if summary.mode not in ALL_OF_THE_GPU and any(row.compared_with == summary.label for row in rows):

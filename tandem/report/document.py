@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass, replace
 from html import escape
 from typing import Any
 
-from sharing.printable import one_line
+from sharing.printable import counted, one_line
 from tandem.bench_results.comparison import Comparison
 from tandem.bench_results.equal_load import EqualLoad, compare_costs, equal_load, reference
 from tandem.bench_results.first_token import FirstToken
@@ -17,7 +17,7 @@ from tandem.report.caveats import caveats, meanings
 from tandem.report.figures import draw, number
 from tandem.report.other_tools import section_of_other_tools
 from tandem.report.page import bullets, frame, paragraph, picture, table
-from tandem.terminal import count, in_words
+from tandem.terminal import in_words
 
 MANY_TIMES = 10
 """A ratio above it is only called that: the interval of wild repeats has no end that means anything."""
@@ -194,8 +194,8 @@ def _setup(results: Sequence[Result]) -> Iterator[str]:
     yield paragraph(
         f"<strong>Workload:</strong> unique prompts of {in_words(load.prompt_words)} words, "
         f"up to {load.output_tokens} output tokens, {', '.join(levels)}, "
-        f"{count(load.requests, 'request')} per run after {count(load.warmup, 'warm-up request')}, "
-        f"{count(load.repeats, 'repeat')}, temperature {load.temperature:g}, seed {load.seed}."
+        f"{counted(load.requests, 'request')} per run after {counted(load.warmup, 'warm-up request')}, "
+        f"{counted(load.repeats, 'repeat')}, temperature {load.temperature:g}, seed {load.seed}."
     )
     yield paragraph(
         "Each model ran alone while the others were loaded and idle. Then all ran at once. The model that finishes "
@@ -205,7 +205,7 @@ def _setup(results: Sequence[Result]) -> Iterator[str]:
         machine = result.session.machine
         yield paragraph(
             f"{result.label}: <code>{' '.join(result.session.command)}</code>, from a client with "
-            f"{count(machine.cpus, 'CPU')} ({machine.processor}), {machine.system}, Python {machine.python}."
+            f"{counted(machine.cpus, 'CPU')} ({machine.processor}), {machine.system}, Python {machine.python}."
         )
 
 
@@ -316,7 +316,7 @@ def _excluded(shown: Sequence[Summary]) -> Iterator[str]:
             by_reason: dict[str, list[str]] = {}
             for name, reasons in summary.excluded:
                 by_reason.setdefault("; ".join(reasons), []).append(name)
-            yield paragraph(f"{summary.label}: {len(summary.excluded)} of {count(summary.runs, 'run')} excluded.")
+            yield paragraph(f"{summary.label}: {len(summary.excluded)} of {counted(summary.runs, 'run')} excluded.")
             yield bullets(f"{reason} ({_first(names)})" for reason, names in by_reason.items())
 
 

@@ -11,9 +11,9 @@ from sharing.cost.bill import cost
 from sharing.modes.modes import Sharing
 from sharing.names import PROJECT
 from sharing.problems import Problem
-from sharing.stack.budget import Budget
-from sharing.stack.config import SECTIONS, StackConfig
-from sharing.stack.pools import Capacity, GpuNodes, GpuPool
+from sharing.sections.budget import Budget
+from sharing.sections.config import SECTIONS, StackConfig
+from sharing.sections.pools import Capacity, GpuPool, PoolSettings
 from sharing.verdict.rules.budget import PER_HOUR, PER_MONTH, peak_limit, warn_of_peak
 from stacks.stack_file.judge import judge
 from stacks.stack_file.positions import locate_given, read_documents
@@ -170,7 +170,7 @@ def _with_limits(sections: Values, limits: Values) -> Values:
 
 
 def _node_values(pool: GpuPool, chosen: StackConfig) -> Values:
-    standard = GpuNodes()
+    standard = PoolSettings()
     is_standard = pool.provisioner == standard.provisioner
     values: Values = {} if is_standard else {"provisioner": pool.provisioner}
     values |= {"instance-types": list(pool.instance_types), "capacity": pool.capacity}

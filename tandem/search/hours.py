@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from sharing.schedule.week import judge_timezone, timezone_of
-from sharing.stack.park import ParkSettings
+from sharing.sections.park import ParkSettings
 from tandem.terminal import CallError, short
 
 DAYTIME = "8-20"

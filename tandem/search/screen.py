@@ -12,7 +12,8 @@ from sharing.cost.bill import REPLACED_MINUTES, Cost, cost
 from sharing.hardware.offerings import nearest_of, sells_gpus
 from sharing.hardware.prices import spot
 from sharing.hardware.spot_risk import reclaimed_part
-from sharing.stack.config import StackConfig
+from sharing.printable import counted
+from sharing.sections.config import StackConfig
 from sharing.verdict.choices import CLOSE, By, Choice, Choices, priced_types
 from sharing.verdict.rules.budget import (
     PER_HOUR,
@@ -28,7 +29,7 @@ from sharing.verdict.rules.offers import read_prices
 from tandem.columns import NOTES, PER_MILLION, TOKENS_PER_S, Column, price_cell, print_table, speed_cell, speed_digits
 from tandem.search.base_stack import context_of, models_of
 from tandem.search.smaller import ALTERNATIVES, describe_rest
-from tandem.terminal import count, hint_at_left_out, open_console, say, say_about
+from tandem.terminal import hint_at_left_out, open_console, say, say_about
 
 MOST_TYPES = 3
 BEST: dict[By, str] = {"price": "Cheapest", "tokens": "Fastest", "per-token": "Cheapest per token"}
@@ -82,9 +83,8 @@ def table(config: StackConfig, choices: Choices, most: int, *, numbered: bool = 
         return
     shown = choices.fitting[:most]
     place = "by region" if choices.regions else f"in {config.region}"
-    head = (
-        f"for {models_of(config)}{context_of(config)}, {place}: {len(shown)} of {count(len(choices.fitting), 'setup')}"
-    )
+    every = counted(len(choices.fitting), "setup")
+    head = f"for {models_of(config)}{context_of(config)}, {place}: {len(shown)} of {every}"
     say_about(console, BEST[choices.by], f" {head}")
     doubts = _doubts(shown)
     rows = [Row(choice, str(number) * numbered, _letters(choice, doubts)) for number, choice in enumerate(shown, 1)]
@@ -126,9 +126,9 @@ def _regions_without(console: Console, choices: Choices) -> None:
     if any(choice.cell.is_spot for choice in choices.fitting):
         without = sum(bool(kinds) and not any(spot(kind.name, at) for kind in kinds) for at, kinds in types.items())
         read = "`tandem prices --region REGION`, then `choose --region REGION --live-prices`"
-        said += [f"spot prices unknown in {count(without, 'region')}: run {read}"] if without else []
+        said += [f"spot prices unknown in {counted(without, 'region')}: run {read}"] if without else []
     unpriced = sum(not kinds and sells_gpus(region) for region, kinds in types.items())
-    said += [f"{count(unpriced, 'region')} without own prices left out"] if unpriced else []
+    said += [f"{counted(unpriced, 'region')} without own prices left out"] if unpriced else []
     if said:
         say(console, "; ".join(said))
 
@@ -147,7 +147,7 @@ def _just_too_slow(console: Console, config: StackConfig, choices: Choices) -> N
         # With one digit more than in the table.
         speed = _round_down(nearest.cell.tokens_per_s, speed_digits(nearest.cell.tokens_per_s) + 1)
         usd = nearest.bill.usd_per_hour
-        left_out = f"{count(len(near), 'setup')}, from ${usd:.3f} per hour with {speed}"
+        left_out = f"{counted(len(near), 'setup')}, from ${usd:.3f} per hour with {speed}"
         say(console, f"left out just below {least:g} tokens/s: {left_out}")
 
 
@@ -311,9 +311,9 @@ def _unpriced(console: Console, config: StackConfig, choices: Choices) -> None:
     named = ", ".join(types[:MOST_TYPES]) + (f" and {len(others)} more" if others else "")
     prices = f"the prices of {named} in {config.region} are unknown"
     if choices.not_judged:
-        reason = f"{count(len(setups), 'more setup')} not ranked: {prices}."
+        reason = f"{counted(len(setups), 'more setup')} not ranked: {prices}."
     elif len(setups) == len(choices.fitting):
         reason = f"the prices of all {len(setups)} setups in {config.region} are unknown."
     else:
-        reason = f"{count(len(setups), 'setup')} ranked last: {prices}."
+        reason = f"{counted(len(setups), 'setup')} ranked last: {prices}."
     say(console, f"warning: {reason} {read_prices(config.region)}")

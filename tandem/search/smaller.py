@@ -5,7 +5,7 @@ from collections.abc import Collection
 from sharing.cost.bill import cost
 from sharing.models.catalogue import Model, models
 from sharing.models.served import ServedModel
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from sharing.verdict.choices import choose
 from sharing.verdict.rules.budget import Limits
 from tandem.search.base_stack import CAPACITIES

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from sharing.modes.mps_clients import MPS_UNIT, PIPE_DIRECTORY
 from sharing.names import MODE_TAINT, OLLAMA_NAMESPACE, POOL_LABEL
-from sharing.stack.pools import GpuPool
+from sharing.sections.pools import GpuPool
 from sharing.verdict.quick import Fit
 from stacks.stack_file.judge import Plan
 from tandem.deployed.objects import (

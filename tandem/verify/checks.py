@@ -7,8 +7,8 @@ from typing import Any
 from sharing.models.catalogue import MIB
 from sharing.modes.mps_clients import MEMORY_VARIABLE, PIPE_DIRECTORY, PIPE_VARIABLE, THREADS_VARIABLE
 from sharing.names import MODE_TAINT, OLLAMA_NAMESPACE, POOL_LABEL, TYPE_LABEL
-from sharing.printable import one_line
-from sharing.stack.pools import GpuPool
+from sharing.printable import counted, one_line
+from sharing.sections.pools import GpuPool
 from sharing.verdict.quick import Fit
 from stacks.stack_file.judge import Plan
 from tandem.deployed.change import compare
@@ -44,7 +44,6 @@ from tandem.deployed.planned import (
     settings_of,
     shares_of,
 )
-from tandem.terminal import count
 from tandem.verify import causes
 from tandem.verify.servers import Server
 
@@ -162,7 +161,7 @@ def _daemon(plan: Plan, pool: GpuPool, daemon: Daemon, due: int, facts: Facts) -
         about=f"pool {pool.name}",
         what=f"{daemon.what} ready",
         held=bool(daemon_set) and ready >= max(desired, due),
-        expected=f"on {count(due, 'node')}",
+        expected=f"on {counted(due, 'node')}",
         found=f"{ready} of {desired} ready" if daemon_set else f"no DaemonSet {daemon.namespace}/{daemon.name}",
         fix=causes.of_daemon(plan, daemon, desired if daemon_set else None),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sharing import artifacts
 from sharing.names import POOL_LABEL, tolerations
-from sharing.stack.pools import GpuPool
+from sharing.sections.pools import GpuPool
 from tandem.deployed.objects import (
     AdmissionError,
     Object,

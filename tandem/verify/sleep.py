@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from sharing.names import KEDA_NAMESPACE
-from sharing.stack.pools import GpuPool
+from sharing.sections.pools import GpuPool
 from sharing.verdict.features.scale_to_zero import sleepers
 from stacks.stack_file.judge import Plan
 from tandem.deployed.objects import Facts, name

@@ -13,7 +13,7 @@ import yaml
 
 from sandbox.graph import Graph
 from sharing import versions
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from tests.cluster.charts import Render
 from tests.cluster.deployment import Deployment
 from tests.cluster.karpenter import Pools

@@ -9,7 +9,7 @@ from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.hardware.system_instances import system_types
 from sharing.modes.base import GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL
 from sharing.names import POOL_LABEL
-from sharing.stack.pools import NODE_CPU_MILLIS
+from sharing.sections.pools import NODE_CPU_MILLIS
 
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 """Effects of taints in the EKS API, and their names on the node."""

@@ -14,7 +14,7 @@ import pytest
 from sandbox.graph import Graph
 from sharing.hardware.gpus import gpus
 from sharing.modes.base import GPU_RESOURCE
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from tests.cluster.deployment import Deployment, Graphs, releases
 from tests.cluster.device_plugin import build_driver, discovered, missing, plugin
 from tests.cluster.nodes import nodes, offer

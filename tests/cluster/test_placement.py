@@ -8,7 +8,7 @@ import pytest
 from sandbox.graph import Graph, plain
 from sharing.modes.base import GPU_RESOURCE, LAYOUT_STATE_LABEL
 from sharing.names import MPS_DAEMON_LABEL, tolerations
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from tests.cluster.deployment import Deployment, Graphs, instance_of, is_ready, manifests, releases
 from tests.cluster.nodes import ZONES, advertised, node, node_groups, nodes, taints
 

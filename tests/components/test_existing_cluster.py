@@ -14,7 +14,7 @@ from sandbox.cloud.answers import Cloud
 from sandbox.cloud.eks.kubeconfig import kubeconfig
 from sandbox.graph import plain
 from sandbox.preview.program import run
-from sharing.stack.zones import Demand
+from sharing.sections.zones import Demand
 from tandem import ExistingCluster, GpuCluster
 
 ZONES = {"subnet-1": "us-east-1a", "subnet-2": "us-east-1b"}

@@ -10,7 +10,7 @@ from sandbox.world import tokens
 from sandbox.world.foreign import found_vpc
 from sandbox.world.providers.callers import Callers
 from sharing.files import lock
-from sharing.stack.existing import ExistingVpc
+from sharing.sections.existing import ExistingVpc
 from tests.engine.api_server import answering
 from tests.engine.foreign import NAME, Guest, Platform, Snapshot
 from tests.program.conftest import VARIANTS

@@ -9,7 +9,7 @@ import pytest
 from sandbox.world import Entity, tokens
 from sandbox.world.entities import PULUMI
 from sandbox.world.foreign import ELSEWHERE, found_vpc
-from sharing.stack.existing import ExistingVpc
+from sharing.sections.existing import ExistingVpc
 from tests.engine.emulated import Raise, Stack
 from tests.sandbox.outside import Outside
 

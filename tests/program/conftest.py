@@ -12,7 +12,7 @@ import yaml
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.protocol import Question, Values
 from sandbox.graph import Graph
-from sharing.stack.config import SECTIONS
+from sharing.sections.config import SECTIONS
 from stacks.stack_file.judge import Judged, Plan, judge
 from stacks.stack_file.yaml import Source, read
 from tandem.dry_run.program import program_graph

@@ -13,7 +13,7 @@ from sandbox.preview.program import run
 from sharing.existing.cluster import describe_nodes, find_names
 from sharing.existing.scheduling import Node, may_run
 from sharing.names import PROJECT
-from sharing.stack.provider import AssumedRole
+from sharing.sections.provider import AssumedRole
 from stacks.deploy import deploy
 from stacks.stack_file.judge import Plan
 from tests.authority import identify_server, show_authority

@@ -9,7 +9,7 @@ import yaml
 
 from sandbox.graph import Graph
 from sharing import tables
-from sharing.stack.startup import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, NODE_CLAIM
+from sharing.sections.startup import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, NODE_CLAIM
 from stacks.stack_file.judge import Plan
 from tandem.dry_run import startup
 from tests.sharing.builders import replace

@@ -11,7 +11,7 @@ from components.planned_pools import GpuNodes
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
 from sharing.names import MODE_TAINT
-from sharing.stack.pools import GpuPool
+from sharing.sections.pools import GpuPool
 from stacks.stack_file.judge import Plan
 from tandem import (
     DevicePluginSharing,

@@ -16,7 +16,7 @@ from typing import Any
 
 from components.scaling import Scaling, scaling_objects
 from sharing.names import tolerations
-from sharing.stack.scale_to_zero import ColdRequests
+from sharing.sections.scale_to_zero import ColdRequests
 from tests.cluster.karpenter import POOL, Pool, Pools
 from tests.control_plane.keda import ADD_ON, ADMIN_PORT, NAMESPACE, Keda
 from tests.control_plane.running import LOOPBACK

@@ -16,9 +16,9 @@ from sharing.models.catalogue import MIB, KvType, Model, models
 from sharing.models.served import Cache, ServedModel
 from sharing.models.share import Share
 from sharing.modes.modes import MPS_PER_MODEL, Mps, Sharing, TimeSlicing, switched
-from sharing.stack.cluster import ClusterSettings
-from sharing.stack.config import Circumstances, StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.cluster import ClusterSettings
+from sharing.sections.config import Circumstances, StackConfig
+from sharing.sections.pools import GpuPool
 from tests.rows import read_rows, read_yaml
 
 TODAY = datetime.date(2026, 11, 21)

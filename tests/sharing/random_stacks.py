@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from sharing.hardware.gpus import instance_types
 from sharing.models.catalogue import KvType, models
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from tests.sharing.builders import mode, pool, served, setup, tenants
 
 NVIDIA = [known for known in instance_types().values() if known.gpu.vendor == "nvidia"]

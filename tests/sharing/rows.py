@@ -8,11 +8,11 @@ from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
 from sharing.models.share import Share
 from sharing.modes.modes import Sharing
-from sharing.stack.config import StackConfig
-from sharing.stack.existing import ExistingVpc
-from sharing.stack.park import ParkSettings
-from sharing.stack.pools import GpuPool
-from sharing.stack.scale_to_zero import ScaleToZeroSettings
+from sharing.sections.config import StackConfig
+from sharing.sections.existing import ExistingVpc
+from sharing.sections.park import ParkSettings
+from sharing.sections.pools import GpuPool
+from sharing.sections.scale_to_zero import ScaleToZeroSettings
 from tests.sharing.builders import keeping, listed, pool, replace, served, setup, weighing
 
 

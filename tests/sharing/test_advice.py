@@ -15,9 +15,9 @@ from sharing.models.catalogue import KvType
 from sharing.models.served import ServedModel
 from sharing.models.share import Share
 from sharing.modes.modes import Exclusive, Mig, Mps, TimeSlicing, mode_names, switched
-from sharing.stack.changes import Advice
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.changes import Advice
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 from sharing.verdict.advice import advise
 from sharing.verdict.full import judge_fully
 from sharing.verdict.quick import judge_quickly

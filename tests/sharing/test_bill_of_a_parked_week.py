@@ -3,9 +3,9 @@
 import pytest
 
 from sharing.cost.bill import cost
-from sharing.stack.changes import changed_settings, with_room
-from sharing.stack.config import StackConfig
-from sharing.stack.park import ParkSettings
+from sharing.sections.changes import changed_settings, with_room
+from sharing.sections.config import StackConfig
+from sharing.sections.park import ParkSettings
 from sharing.verdict.full import judge_fully
 from tests.sharing.builders import pair, pool, replace, setup, tenants
 

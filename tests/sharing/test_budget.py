@@ -6,9 +6,9 @@ import pytest
 
 from sharing.cost.bill import cost
 from sharing.problems import Problem
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
-from sharing.stack.scale_to_zero import ScaleToZeroSettings
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
+from sharing.sections.scale_to_zero import ScaleToZeroSettings
 from sharing.verdict.full import judge_fully
 from sharing.verdict.rules.budget import find_problems, find_wrong_limits, peak_limit
 from tests.sharing.builders import SMALL, listed, pool, replace, setup, tenants

@@ -11,9 +11,9 @@ from sharing.hardware.gpus import instance_types
 from sharing.hardware.offerings import family, regions_beside
 from sharing.models.share import Share
 from sharing.modes.modes import TimeSlicing
-from sharing.stack.config import StackConfig
-from sharing.stack.park import ParkSettings
-from sharing.stack.pools import Capacity
+from sharing.sections.config import StackConfig
+from sharing.sections.park import ParkSettings
+from sharing.sections.pools import Capacity
 from sharing.verdict import choices
 from sharing.verdict.choices import Choice, Choices, choose
 from sharing.verdict.matrix import trials

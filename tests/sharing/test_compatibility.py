@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sharing import versions
 from sharing.hardware.gpus import instance_types
 from sharing.modes.modes import Mps, Sharing
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 from sharing.verdict.rules.table import RULES, problems, warnings
 from sharing.versions import Part
 from tests.sharing.builders import SMALL, TODAY, changed, listed, mode, pool, read_cases, replace, setup, tenants

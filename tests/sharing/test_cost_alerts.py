@@ -5,9 +5,9 @@ import math
 import pytest
 
 from sharing.section import is_email
-from sharing.stack.budget import Alert, AlertPeriod, AlertScope
-from sharing.stack.config import StackConfig
-from sharing.stack.scale_to_zero import ScaleToZeroSettings
+from sharing.sections.budget import Alert, AlertPeriod, AlertScope
+from sharing.sections.config import StackConfig
+from sharing.sections.scale_to_zero import ScaleToZeroSettings
 from sharing.verdict.full import judge_fully
 from tests.sharing.builders import pool, replace, setup
 from tests.sharing.test_bill_of_a_parked_week import NIGHTS, PARKED, REPLACED, SYSTEM_REPLACED

@@ -21,8 +21,8 @@ from sharing.existing.cluster import (
 )
 from sharing.existing.objects import Installed, read_installed
 from sharing.existing.vpc import network_around
-from sharing.stack.config import Circumstances, StackConfig
-from sharing.stack.existing import ExistingCluster
+from sharing.sections.config import Circumstances, StackConfig
+from sharing.sections.existing import ExistingCluster
 from sharing.verdict.full import judge_fully
 from tests.sharing.builders import TODAY, read_cases
 

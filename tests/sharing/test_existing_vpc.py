@@ -14,7 +14,7 @@ from sharing.existing.vpc import (
     network_around,
     network_of,
 )
-from sharing.stack.existing import ExistingCluster, ExistingVpc
+from sharing.sections.existing import ExistingCluster, ExistingVpc
 from tests.sharing.builders import pool, read_cases, setup
 
 CASES = read_cases("existing_vpc")

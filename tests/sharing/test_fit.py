@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from sharing.fit.shares import _given, place_on
 from sharing.models.served import ServedModel
 from sharing.modes.modes import Mig, Mps, Sharing, TimeSlicing
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from tests.sharing.builders import instance, pair, read_cases, weighing
 from tests.sharing.random_stacks import NVIDIA, SERVED, setups
 from tests.sharing.rows import read_models

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from sharing.stack.provider import AssumedRole
+from sharing.sections.provider import AssumedRole
 
 # Printed by time.ParseDuration of go 1.26.8, in whole seconds.
 READ = {

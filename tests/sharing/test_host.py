@@ -22,8 +22,8 @@ from sharing.models.catalogue import MIB, KvType, Model, find
 from sharing.models.ollama import checkpoint_bytes, checkpoints, has_checkpoints
 from sharing.models.served import ServedModel
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
-from sharing.stack.park import ParkSettings
-from sharing.stack.scale_to_zero import ScaleToZeroSettings
+from sharing.sections.park import ParkSettings
+from sharing.sections.scale_to_zero import ScaleToZeroSettings
 from sharing.verdict.features import find_system_pods
 from sharing.verdict.rules.hosts import _unplaced
 from tests.sharing.builders import keeping, pool, read_figures, replace, setup, tenants

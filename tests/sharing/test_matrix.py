@@ -11,7 +11,7 @@ from sharing.hardware.gpus import instance_types
 from sharing.models.served import ServedModel
 from sharing.modes.layouts import Strategy
 from sharing.modes.modes import MPS_PER_MODEL
-from sharing.stack.provisioners import PROVISIONERS, Provisioner
+from sharing.sections.provisioners import PROVISIONERS, Provisioner
 from sharing.verdict.matrix import MODELS_FIT, WAYS, Cell, cells, cheapest
 from tests.sharing.builders import instance, pair, pool, replace, setup, tenants, weighing
 

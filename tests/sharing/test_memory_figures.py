@@ -50,7 +50,7 @@ def gpu_of(row: dict[str, str]) -> Gpu:
 
 
 def part_of(row: dict[str, str], found: Need) -> float:
-    without_context = found.total - found.context
+    without_context = found.total - found.cuda_context
     listed = without_context - SHAPES[row["model"]].projector_bytes / MIB
     return {"process": found.total, "buffers": without_context, "listed": listed, "kv": found.kv}[row["part"]]
 
@@ -174,7 +174,7 @@ def test_the_worked_example_of_the_documentation_is_right() -> None:
         "KV cache": found.kv,
         "buffers of the layers": compute_mib(asked),
         "scratch space": found.compute - compute_mib(asked),
-        "CUDA": found.context,
+        "CUDA": found.cuda_context,
         "total": found.total,
         "margin": found.margin,
     }

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sharing.fit.memory import Need
 from sharing.fit.memory import need as need_on
 from sharing.hardware.gpus import gpus
-from sharing.models.catalogue import MIB, KvType, Model, find, find_model, full_name, models
+from sharing.models.catalogue import MIB, KvType, Model, find, full_name, models, require_model
 from sharing.models.served import ServedModel
 from tests.sharing.builders import read_figures, replace, served
 
@@ -95,8 +95,8 @@ def test_a_need_is_the_sum_of_its_parts_and_its_bound_adds_the_margin() -> None:
     assert found.weights == 3 - 1
     assert found.kv == 2 * (4 * 64) * 2 * (2 * 2048) / MIB
     assert found.compute * MIB == 512 * (3 * 16 + 2 * 8 + 8) * 4 + 512 * 1024 * 2 + 512 * 16 * 36 / 32
-    assert found.context == T4.context_mib
-    assert found.buffers == found.compute + found.context
+    assert found.cuda_context == T4.context_mib
+    assert found.buffers == found.compute + found.cuda_context
     assert found.total == found.weights + found.kv + found.buffers
     assert found.bound == found.total + found.margin
 
@@ -212,9 +212,9 @@ def test_smaller_settings_never_need_more(
 
 
 def test_a_model_is_found_by_its_tag_or_passed_through() -> None:
-    assert find_model("llama2:7b") == models()["llama2:7b"]
-    assert find_model("llama3.2").name == "llama3.2:latest"
+    assert require_model("llama2:7b") == models()["llama2:7b"]
+    assert require_model("llama3.2").name == "llama3.2:latest"
     own = replace(models()["llama2:7b"], name="mine")
-    assert find_model(own) is own
+    assert require_model(own) is own
     with pytest.raises(ValueError, match=r"^unknown model 'llama2:7'\. Did you mean llama2:7b"):
-        find_model("llama2:7")
+        require_model("llama2:7")

@@ -14,7 +14,7 @@ from sharing.hardware.gpus import Gpu, gpus
 from sharing.modes.base import AllocationPolicy
 from sharing.modes.layouts import Strategy
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, every_mode, mode_names, switched
-from sharing.stack.changes import written
+from sharing.sections.changes import written
 
 T4, V100 = gpus()["t4"], gpus()["v100-16gb"]
 NVIDIA = [gpu for gpu in gpus().values() if gpu.vendor == "nvidia"]

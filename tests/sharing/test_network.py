@@ -3,7 +3,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from sharing.stack.network import Cidr, LabelKey, VpcCidr
+from sharing.sections.network import Cidr, LabelKey, VpcCidr
 
 CIDR, VPC, KEY = (TypeAdapter(kind) for kind in (Cidr, VpcCidr, LabelKey))
 

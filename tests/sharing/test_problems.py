@@ -11,7 +11,7 @@ from sharing.problems import (
     LIMIT,
     OBJECT,
     SUBJECT,
-    Place,
+    Position,
     Problem,
     abbreviate,
     did_you_mean,
@@ -103,13 +103,13 @@ def test_problems_have_a_heading_that_counts_them() -> None:
 
 
 def test_problems_are_in_the_order_of_the_file_and_those_without_a_place_come_last() -> None:
-    places = [None, at(7, 2), Place(origin="default"), at(3, 40), at(3, 9)]
+    places = [None, at(7, 2), Position(origin="default"), at(3, 40), at(3, 9)]
     found = [Problem(f"p{index}", "", "is missing", "", place=place) for index, place in enumerate(places)]
     assert [problem.path for problem in sorted(found, key=place_in_file)] == ["p4", "p3", "p1", "p0", "p2"]
 
 
-def at(line: int, column: int) -> Place:
-    return Place(file="f", line=line, column=column)
+def at(line: int, column: int) -> Position:
+    return Position(file="f", line=line, column=column)
 
 
 def wrong(path: str, found: str = "5") -> Problem:
@@ -152,8 +152,8 @@ def test_paths_are_abbreviated(paths: list[str], expected: str) -> None:
 def test_a_problem_begins_with_its_place_or_names_the_origin_of_its_value() -> None:
     wrong = Problem("sharing.replicas", "1", "must be at least 2", "Write `replicas: 2`.", LIMIT)
     message = "sharing.replicas: must be at least 2, not 1. Write `replicas: 2`."
-    in_file = replace(wrong, place=Place(file="Pulumi.\ndev.yaml", line=4, column=19))
-    by_default = replace(wrong, place=Place(origin="default"))
+    in_file = replace(wrong, place=Position(file="Pulumi.\ndev.yaml", line=4, column=19))
+    by_default = replace(wrong, place=Position(origin="default"))
     assert (str(wrong), wrong.message) == (message, message)
     assert (str(in_file), in_file.message) == (f"Pulumi. dev.yaml:4:19  {message}", message)
     assert str(by_default) == message.replace("replicas:", "replicas (default):", 1)
@@ -174,6 +174,6 @@ def test_a_long_path_and_a_long_value_are_shown_in_part() -> None:
 def test_a_problem_for_programs_has_no_wording() -> None:
     fields = {"path": "models", "found": "1", "rule": "must be 2", "fix": "Write 2.", "judged": True, "place": None}
     problem = Problem("models", "1", "must be 2", "Write 2.", LIMIT)
-    assert problem.as_json() == fields
+    assert problem.as_dict() == fields
     nowhere = {"file": "", "line": 0, "column": 0, "origin": "default"}
-    assert replace(problem, place=Place(origin="default")).as_json() == {**fields, "place": nowhere}
+    assert replace(problem, place=Position(origin="default")).as_dict() == {**fields, "place": nowhere}

@@ -6,8 +6,8 @@ import pytest
 
 from sharing.cost.quotas import needs, quotas, vcpu_quota
 from sharing.hardware.gpus import instance_types
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import Capacity
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import Capacity
 from tests.sharing.builders import pool, read_cases, read_figures, setup
 from tests.sharing.rows import read_setup
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharing import artifacts
-from sharing.stack.registry import correct, ecr_region, is_registry
+from sharing.sections.registry import correct, ecr_region, is_registry
 
 ACCOUNT = "111122223333"
 REGISTRY = "registry.example.com:5000/team/tandem"

@@ -9,9 +9,9 @@ from sharing import tables
 from sharing.artifacts import images_mib
 from sharing.cost.bill import cost
 from sharing.models.served import Cache, ServedModel
-from sharing.stack.config import StackConfig
-from sharing.stack.scale_to_zero import ScaleToZeroSettings
-from sharing.stack.startup import cold_start
+from sharing.sections.config import StackConfig
+from sharing.sections.scale_to_zero import ScaleToZeroSettings
+from sharing.sections.startup import cold_start
 from sharing.verdict.features.scale_to_zero import longest_wait_minutes, sleepers
 from tests.sharing.builders import pool, served, setup, tenants
 
@@ -34,7 +34,7 @@ def sleeping(idle_minutes: int = 15, **overrides: Any) -> StackConfig:
 
 
 def by_hand(file_mib: float, cache: Cache) -> tuple[float, float]:
-    """From the rows of the table: 50 MiB/s of download, 125 MiB/s from the disk (sharing/stack/startup.py).
+    """From the rows of the table: 50 MiB/s of download, 125 MiB/s from the disk (sharing/sections/startup.py).
 
     And on a new disk, a minute to compile kernels, with a doubt of 0.8 (audio.cpp#559: 57 s on one GPU).
     """

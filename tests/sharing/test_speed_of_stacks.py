@@ -7,11 +7,11 @@ import pytest
 from sharing.cost.hosted import hosted_price
 from sharing.models.share import Share
 from sharing.modes.modes import Exclusive, Mps, TimeSlicing
+from sharing.sections.config import Circumstances, StackConfig
 from sharing.speed.community import Figures
 from sharing.speed.estimate import Estimate
 from sharing.speed.forecast import Speed
 from sharing.speed.measured import Measurement
-from sharing.stack.config import Circumstances, StackConfig
 from sharing.verdict.quick import judge_quickly
 from sharing.verdict.speed import usd_per_million_tokens
 from tests.sharing.builders import TODAY, served, stack

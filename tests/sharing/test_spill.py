@@ -11,9 +11,9 @@ from sharing.fit import host
 from sharing.fit.shares import place_models
 from sharing.models.served import ServedModel
 from sharing.modes.modes import TimeSlicing
-from sharing.stack.pools import NODE_IMAGES_GIB
+from sharing.sections.pools import NODE_IMAGES_GIB
 from sharing.verdict.rules import spill as spill_rules
-from sharing.verdict.rules import table as compatibility
+from sharing.verdict.rules import table
 from tests.sharing.builders import HERE, THERE, keeping, listed, pool, replace, two_pools, weighing
 
 
@@ -32,9 +32,9 @@ def test_a_pool_has_disk_for_the_files_of_its_guests() -> None:
 def test_a_pools_ram_holds_its_guests_or_the_stack_is_refused() -> None:
     # A g4dn.xlarge has 16 GiB: not enough for 7,000 and 8,500 MiB with the stack's own pods.
     alone = two_pools(placed(0, keeping(8500), "here"), placed(1, keeping(7000), "there"))
-    assert not list(compatibility.refusals(alone))
+    assert not list(table.refusals(alone))
     spilling = two_pools(placed(0, keeping(8500), "here", "there"), placed(1, keeping(7000), "there"))
-    [problem] = compatibility.problems(spilling)
+    [problem] = table.problems(spilling)
     assert problem.path == "gpu-nodes[1].instance-types[0]"
     assert "that 2 models on one g4dn.xlarge need" in problem.rule
 
@@ -92,7 +92,7 @@ def test_an_unknown_type_in_a_pool_of_spill_is_the_only_error(unknown: list[str]
         for each in (HERE, THERE)
     ]
     spilling = two_pools(placed(0, weighing(900), "here", "there"), placed(1, weighing(901), "there"))
-    found = [problem.path for problem in compatibility.problems(replace(spilling, pools=pools))]
+    found = [problem.path for problem in table.problems(replace(spilling, pools=pools))]
     assert found == [f"{each.path}.instance-types[0]" for each in pools if each.name in unknown]
 
 

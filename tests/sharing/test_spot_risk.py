@@ -6,7 +6,7 @@ from sharing import tables
 from sharing.artifacts import images_mib
 from sharing.hardware.gpus import instance_types
 from sharing.hardware.spot_risk import SpotRisk, reclaimed_part, spot_risks
-from sharing.stack.startup import after_a_reclaim, cold_start
+from sharing.sections.startup import after_a_reclaim, cold_start
 from tests.sharing.builders import pool, served, setup, tenants
 
 # From spot-advisor-data.json of 2025-06-28: `r` and `s` of a type under "Linux", and the labels of `ranges`.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sharing.stack.zones import (
+from sharing.sections.zones import (
     Demand,
     Group,
     NoZoneError,

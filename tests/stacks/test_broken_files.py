@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharing.stack.config import SECTIONS
+from sharing.sections.config import SECTIONS
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.judge import judge, judge_file
 from stacks.stack_file.yaml import Source, decode, parse

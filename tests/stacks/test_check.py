@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sharing.models.catalogue import find_model
+from sharing.models.catalogue import require_model
 from sharing.models.served import ServedModel
 from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
@@ -128,7 +128,7 @@ def test_a_wrong_argument_is_one_error_whose_fix_is_an_argument(arguments: dict[
     assert check(models=PAIR, sharing=TimeSlicing(), **arguments).errors == (said,)
 
 
-OWN = replace(find_model("llama2:7b"), name="acme/own:7b")
+OWN = replace(require_model("llama2:7b"), name="acme/own:7b")
 
 
 def test_advice_names_no_key_that_a_check_lacks() -> None:

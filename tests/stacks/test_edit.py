@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sharing.models.served import ServedModel
-from stacks.stack_file.edit import describe_model, with_description
+from stacks.stack_file.edit import with_description, write_description
 from stacks.stack_file.errors import UnreadableError
 from tests.shipped import FILES
 
@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_changed_safely_is_left_alone(text: str, shown: st
     path = tmp_path / "Pulumi.x.yaml"
     path.write_text(text)
     with pytest.raises(UnreadableError) as refusal:
-        describe_model(path, "mine:7b", OWN)
+        write_description(path, "mine:7b", OWN)
     assert str(refusal.value).startswith("Pulumi.x.yaml ")
     assert shown in str(refusal.value)
     assert path.read_text() == text
@@ -169,7 +169,7 @@ def test_the_file_behind_a_link_is_replaced(tmp_path: Path) -> None:
     path, link = tmp_path / "real.yaml", tmp_path / "Pulumi.x.yaml"
     path.write_text(FILE)
     link.symlink_to(path)
-    assert describe_model(link, "mine:7b", OWN) == 1
+    assert write_description(link, "mine:7b", OWN) == 1
     assert link.is_symlink()
     assert path.read_text() == edited(FILE)
 
@@ -179,17 +179,17 @@ def test_a_file_that_another_process_changes_is_left_alone(tmp_path: Path, monke
     path.write_text(FILE)
     monkeypatch.setattr("sharing.files.os.fsync", lambda _: path.write_text("# other\n"))
     with pytest.raises(UnreadableError, match="changed by another process"):
-        describe_model(path, "mine:7b", OWN)
+        write_description(path, "mine:7b", OWN)
     assert path.read_text() == "# other\n"
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.x.yaml"
     with pytest.raises(UnreadableError, match="cannot be written: No such file"):
-        describe_model(path, "mine:7b", OWN)
+        write_description(path, "mine:7b", OWN)
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(UnreadableError, match="is not UTF-8 text"):
-        describe_model(path, "mine:7b", OWN)
+        write_description(path, "mine:7b", OWN)
 
 
 @settings(max_examples=20)

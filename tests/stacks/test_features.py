@@ -6,7 +6,7 @@ import pytest
 
 from sharing import tables
 from sharing.cost.bill import cost
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from sharing.verdict.features import FEATURES, SCALE_TO_ZERO, UI, features_of, find_system_pods
 from sharing.verdict.features.feature import Feature
 from stacks.features import BLOCKS

@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from sharing.fit.memory import need
 from sharing.hardware.gpus import gpus
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from stacks.program import load_plan
 from stacks.stack_file.form_errors import UNSUPPORTED, fields
 from stacks.stack_file.judge import Judged, RefusedError, judge, judge_file

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from stacks.outputs import StackOutputs, describe_pool
 
 

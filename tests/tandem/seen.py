@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sharing.stack.config import SECTIONS
+from sharing.sections.config import SECTIONS
 from stacks.stack_file.judge import Plan, judge, judge_file
 from stacks.stack_file.yaml import read
 from tandem.deployed.objects import Facts

@@ -1,12 +1,12 @@
 """The optional features of a stack: each module declares one.
 
-A feature also has a section in `sharing.stack`, which `StackConfig` reads, and a block in `stacks.features`.
+A feature also has a section in `sharing.sections`, which `StackConfig` reads, and a block in `stacks.features`.
 """
 
 from collections.abc import Iterator
 
 from sharing.problems import Problem
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from sharing.verdict.features.cost_alert import COST_ALERT
 from sharing.verdict.features.feature import Feature
 from sharing.verdict.features.monitoring import MONITORING

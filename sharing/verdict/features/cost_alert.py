@@ -7,8 +7,8 @@ from sharing.aws.partitions import COMMERCIAL, partition_of
 from sharing.cost.bill import Cost, cost
 from sharing.names import TAG_STACK
 from sharing.problems import Problem
-from sharing.stack.budget import Alert, AlertPeriod
-from sharing.stack.config import StackConfig
+from sharing.sections.budget import Alert, AlertPeriod
+from sharing.sections.config import StackConfig
 from sharing.verdict.features.feature import Feature
 
 FIRST_PERCENT = 80

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sharing.cost.bill import Cost
 from sharing.problems import Problem
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from sharing.verdict.rules.rule import Rule
 
 
@@ -24,7 +24,7 @@ class CheaperHours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """An optional part of a stack: everything but its section (`sharing.stack`) and its block (`stacks.features`).
+    """An optional part of a stack: everything but its section (`sharing.sections`) and its block (`stacks.features`).
 
     A schedule also changes what every pool is: code that counts nodes asks `config.park` itself.
     """

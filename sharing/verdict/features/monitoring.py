@@ -3,7 +3,7 @@
 The exporters on GPU nodes and in the models' pods take memory there: `sharing.fit` counts it.
 """
 
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from sharing.verdict.features.feature import Feature
 
 

@@ -13,8 +13,8 @@ from sharing.schedule.week import (
     find_skipped,
     judge_timezone,
 )
-from sharing.stack.config import StackConfig
-from sharing.stack.park import ParkSettings
+from sharing.sections.config import StackConfig
+from sharing.sections.park import ParkSettings
 from sharing.verdict.features.feature import CheaperHours, Feature
 from sharing.verdict.rules.rule import Rule
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 from sharing.cost.bill import Cost
 from sharing.models.served import ServedModel
-from sharing.problems import Problem, counted
-from sharing.stack.config import StackConfig
-from sharing.stack.startup import cold_start
+from sharing.printable import counted
+from sharing.problems import Problem
+from sharing.sections.config import StackConfig
+from sharing.sections.startup import cold_start
 from sharing.verdict.features.feature import CheaperHours, Feature
 from sharing.verdict.rules.rule import Rule
 
@@ -19,7 +20,7 @@ def sleepers(config: StackConfig) -> list[ServedModel]:
     """The models that scale to zero: all that are not parked."""
     if not config.scale_to_zero.enabled:
         return []
-    return [served for pool in config.awake for served in config.models_of(pool)]
+    return [served for pool in config.active_pools for served in config.models_of(pool)]
 
 
 def slow_start_minutes(served: ServedModel) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sharing.models.served import ServedModel
 from sharing.problems import Problem
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from sharing.verdict.features.feature import Feature
 
 DELETED = "accounts, chats and documents of the page"

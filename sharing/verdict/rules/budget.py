@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sharing.cost.bill import HOURS_PER_MONTH, REPLACED_MINUTES, Cost, cost
 from sharing.problems import LIMIT, Problem
 from sharing.schedule.week import HOURS_PER_WEEK
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 from sharing.verdict.rules.offers import read_prices
 
 PER_HOUR, PER_MONTH = "max-usd-per-hour", "max-usd-per-month"

@@ -10,9 +10,10 @@ from sharing.hardware import offerings
 from sharing.hardware.gpus import InstanceType
 from sharing.hardware.system_instances import SystemType, system_types
 from sharing.models.served import ServedModel
-from sharing.problems import Problem, counted
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import NODE_CPU_MILLIS, POD_CPU_MILLIS, GpuPool
+from sharing.printable import counted
+from sharing.problems import Problem
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import NODE_CPU_MILLIS, POD_CPU_MILLIS, GpuPool
 from sharing.verdict.features import find_system_pods
 
 PAGE = "open-webui"

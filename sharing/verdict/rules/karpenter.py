@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sharing.fit.karpenter import MOST_REPLICAS, count_controllers
 from sharing.hardware import prices
 from sharing.problems import Problem
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 
 
 def no_partitions(config: StackConfig) -> Iterator[Problem]:

@@ -9,8 +9,8 @@ from sharing.hardware.gpus import Gpu
 from sharing.hardware.offerings import examples
 from sharing.modes.base import MOST_TIME_SLICES
 from sharing.problems import LIMIT, Problem
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 
 HOPPER = (9, 0)
 """Since Hopper, MIG is enabled without a GPU reset. Before, a GPU in a cloud can be reset only by a reboot."""

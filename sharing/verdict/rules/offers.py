@@ -8,8 +8,8 @@ from sharing.aws.partitions import COMMERCIAL, partition_of
 from sharing.hardware import offerings
 from sharing.hardware.gpus import InstanceType
 from sharing.problems import Problem
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 
 ALIKE = 0.95
 """GPUs sold with the same memory differ by at most this factor: NVML shows 22,888 to 23,034 MiB of 24 GB."""

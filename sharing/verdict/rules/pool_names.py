@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sharing.problems import OBJECT, Problem, did_you_mean
-from sharing.stack.config import StackConfig
+from sharing.sections.config import StackConfig
 
 
 def find_wrong_names(config: StackConfig) -> Iterator[Problem]:

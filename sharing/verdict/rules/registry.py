@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from sharing import tables
 from sharing.problems import Problem, did_you_mean
-from sharing.stack.config import StackConfig
-from sharing.stack.registry import ecr_region
+from sharing.sections.config import StackConfig
+from sharing.sections.registry import ecr_region
 
 
 def unknown_region(config: StackConfig) -> Iterator[Problem]:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from sharing.fit.shares import place_guests
 from sharing.models.served import ServedModel
 from sharing.problems import Problem
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 
 
 def find_obstacles(config: StackConfig) -> Iterator[Problem]:

@@ -14,12 +14,13 @@ from sharing.models.catalogue import KvType
 from sharing.models.served import judge_context
 from sharing.modes.base import DEFAULT_REPLICAS, PER_MODEL
 from sharing.modes.modes import MPS_MOST_REPLICAS, Mps
-from sharing.problems import ASIDE, LIMIT, OBJECT, Problem, counted, did_you_mean
-from sharing.stack import zones
-from sharing.stack.changes import written
-from sharing.stack.cluster import support_ends
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import NODE_IMAGES_GIB, GpuPool
+from sharing.printable import counted
+from sharing.problems import ASIDE, LIMIT, OBJECT, Problem, did_you_mean
+from sharing.sections import zones
+from sharing.sections.changes import written
+from sharing.sections.cluster import support_ends
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import NODE_IMAGES_GIB, GpuPool
 from sharing.verdict.features import FEATURES
 from sharing.verdict.rules import hosts, karpenter, mig, registry, spill
 from sharing.verdict.rules.offers import not_offered, region_left_to_aws, unknown_offers, unknown_region

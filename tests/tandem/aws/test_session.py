@@ -13,7 +13,7 @@ from botocore import exceptions
 from botocore.awsrequest import HeadersDict
 from botocore.parsers import create_parser
 
-from sharing.stack.provider import AssumedRole
+from sharing.sections.provider import AssumedRole
 from tandem.aws import session
 from tandem.aws.clusters import there
 from tests.rows import read_rows

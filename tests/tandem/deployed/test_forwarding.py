@@ -16,7 +16,7 @@ import httpx_ws
 import kr8s
 import pytest
 
-from sharing.stack.scale_to_zero import ScaleToZeroSettings
+from sharing.sections.scale_to_zero import ScaleToZeroSettings
 from tandem.deployed import forwarding, kubeconfig
 from tandem.deployed.connection import forward_for_clients
 from tandem.deployed.forwarding import Forward, Target, address_to, forwarded

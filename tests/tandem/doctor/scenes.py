@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from moto.eks.models import eks_backends
 
-from sharing.stack.provider import AssumedRole
+from sharing.sections.provider import AssumedRole
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.doctor.case import RELEASE, Access, Case, Stack
 from tests.rows import read_yaml

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from sharing.stack.cluster import ClusterSettings
-from sharing.stack.existing import ExistingVpc
-from sharing.stack.park import ParkSettings
+from sharing.sections.cluster import ClusterSettings
+from sharing.sections.existing import ExistingVpc
+from sharing.sections.park import ParkSettings
 from tandem.aws import quota, session
 from tandem.doctor import registries
 from tandem.doctor.case import Case

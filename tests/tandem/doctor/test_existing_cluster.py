@@ -10,8 +10,8 @@ from moto.eks.models import eks_backends
 
 from sharing.existing.vpc import judge_network
 from sharing.problems import Problem
-from sharing.stack.cluster import ClusterSettings
-from sharing.stack.existing import ExistingCluster
+from sharing.sections.cluster import ClusterSettings
+from sharing.sections.existing import ExistingCluster
 from tandem.aws import clusters
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.doctor.case import Case

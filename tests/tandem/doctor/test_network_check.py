@@ -7,7 +7,7 @@ import boto3
 import pytest
 from moto.ec2.models import ec2_backends
 
-from sharing.stack.existing import ExistingVpc
+from sharing.sections.existing import ExistingVpc
 from tandem.aws.network import _way_of
 from tandem.doctor.checks import checks_for
 from tests.tandem.aws.emulated import ACCOUNT, REGION, Emulated

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sharing.stack.provider import AssumedRole
+from sharing.sections.provider import AssumedRole
 from tandem.doctor.releases import access
 from tandem.main import main
 from tests.tandem.aws.emulated import Emulated

@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from sharing.stack.park import ParkSettings
+from sharing.sections.park import ParkSettings
 from tandem.aws import parked_nodes
 from tandem.doctor.deployed import has_schedules
 from tests.tandem.aws.creation import Creation

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from sharing.modes.modes import mode_names
-from sharing.stack.provisioners import PROVISIONERS
+from sharing.sections.provisioners import PROVISIONERS
 from sharing.verdict import matrix
 from sharing.verdict.rules import table
 from tandem.arguments import WAYS

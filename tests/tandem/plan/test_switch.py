@@ -15,8 +15,8 @@ from components.ollama_pair.values import STOP_SECONDS
 from sharing import tables
 from sharing.models.served import Cache
 from sharing.modes.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
-from sharing.stack.config import StackConfig
-from sharing.stack.startup import DISK_MIB_PER_SECOND, weights_mib
+from sharing.sections.config import StackConfig
+from sharing.sections.startup import DISK_MIB_PER_SECOND, weights_mib
 from stacks.outputs import StackOutputs
 from tandem.plan import switch_screen
 from tandem.plan.switch import Switch, Switches, switches

@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 
 from sharing.names import TAG_ZONES
 from sharing.problems import Problem
-from sharing.stack.existing import ExistingCluster, ExistingVpc
-from sharing.stack.zones import Group
+from sharing.sections.existing import ExistingCluster, ExistingVpc
+from sharing.sections.zones import Group
 from tandem.aws.quota import SPOT_ROLE, Placed, _given_subnets, _offered, _sizes, _vcpus, zones_of
 from tandem.aws.session import Account
 from tests.rows import read_yaml

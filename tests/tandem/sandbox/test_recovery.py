@@ -16,7 +16,7 @@ import pytest
 
 from sandbox.graph import Graph, Resource
 from sandbox.world import Entity, World
-from sharing.stack.existing import ExistingVpc
+from sharing.sections.existing import ExistingVpc
 from tandem.sandbox import verbs
 from tandem.sandbox.pulumi import Pulumi
 from tandem.sandbox.state import Findings, Managed, Orphan, Unfinished, lack_dependencies

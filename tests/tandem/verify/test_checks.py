@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sharing.stack.park import ParkSettings
+from sharing.sections.park import ParkSettings
 from stacks.stack_file.judge import Plan
 from tandem.deployed.objects import Facts
 from tandem.deployed.ollama import Memory

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sharing.modes.modes import Exclusive
-from sharing.stack.scale_to_zero import ScaleToZeroSettings
+from sharing.sections.scale_to_zero import ScaleToZeroSettings
 from stacks.stack_file.judge import Plan
 from tandem.deployed.objects import Facts
 from tandem.verify.sleep import asleep, nodes_due, waker_checks

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sharing.stack.scale_to_zero import ScaleToZeroSettings
+from sharing.sections.scale_to_zero import ScaleToZeroSettings
 from tandem.deployed import connection
 from tandem.deployed.connection import Reach
 from tandem.deployed.endpoints import NotConnectedError

@@ -9,8 +9,8 @@ from sharing.modes.base import PER_MODEL
 from sharing.modes.modes import Sharing
 from sharing.problems import abbreviate
 from sharing.section import kebab
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 
 DEFAULTS = (("allocation-policy", "packed"), ("limits", "equal"))
 """Settings that a file need not have."""

@@ -7,8 +7,8 @@ from functools import cache
 from sharing import tables
 from sharing.artifacts import images_mib
 from sharing.models.served import ServedModel
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 
 NODE_CLAIM = "kubernetes:karpenter.sh/v1:NodeClaim"
 """A node of Karpenter. It is no resource of the program: it starts while a model waits."""

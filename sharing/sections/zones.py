@@ -6,9 +6,9 @@ from itertools import combinations
 
 from sharing import tables
 from sharing.problems import Problem
-from sharing.stack.cluster import ZONES_WITHOUT_EKS
-from sharing.stack.config import StackConfig
-from sharing.stack.pools import GpuPool
+from sharing.sections.cluster import ZONES_WITHOUT_EKS
+from sharing.sections.config import StackConfig
+from sharing.sections.pools import GpuPool
 
 Offers = Mapping[str, Iterable[str]] | None
 """The zones that sell each instance type; None if unknown, which allows every zone."""

@@ -13,12 +13,12 @@ from sharing.hardware.gpus import InstanceType, instance_types
 from sharing.modes.base import Shares
 from sharing.modes.modes import Sharing
 from sharing.section import Fix, Section
-from sharing.stack.provisioners import Provisioner
+from sharing.sections.provisioners import Provisioner
 
 Capacity = Literal["spot", "on-demand"]
 Replacement = Literal["create-first", "delete-first"]
-ONE_POOL = "gpu-nodes"
-"""Path of the only pool in a stack file that has no list of them."""
+SECTION = "gpu-nodes"
+"""Key of the pools in a stack file, and the path of its only pool where it has no list of them."""
 POOL = "gpu"
 """Name of the only pool of GPU nodes, if the file has no list of them."""
 MOST_POOLS = 10
@@ -30,7 +30,7 @@ NODE_CPU_MILLIS = 500
 """CPU that kubelet and the DaemonSets of a GPU node request."""
 
 
-class GpuNodes(Section):
+class PoolSettings(Section):
     """A pool of GPU nodes: one kind of GPU and one sharing mode."""
 
     provisioner: Provisioner = Field(
@@ -83,7 +83,7 @@ class GpuNodes(Section):
     )
 
 
-class GpuPool(GpuNodes):
+class GpuPool(PoolSettings):
     """A pool of GPU nodes with its name and its sharing mode."""
 
     name: Annotated[str, Fix("Use up to 20 lower-case letters, digits and dashes, for example `name: fast`.")] = Field(
@@ -97,7 +97,7 @@ class GpuPool(GpuNodes):
         )
     )
 
-    _path: str = ONE_POOL
+    _path: str = SECTION
     _stack_sharing: Sharing | None = None
 
     def placed(self, path: str, sharing: Sharing) -> Self:
@@ -124,7 +124,7 @@ class GpuPool(GpuNodes):
     @property
     def listed(self) -> bool:
         """Whether it is in a list of pools."""
-        return self.path != ONE_POOL
+        return self.path != SECTION
 
     @property
     def own_sharing_path(self) -> str:
@@ -199,7 +199,7 @@ if TYPE_CHECKING:
     Pools = list[GpuPool]
 else:
     Pools = Annotated[
-        Annotated[GpuNodes, Tag(MAPPING)]
+        Annotated[PoolSettings, Tag(MAPPING)]
         | Annotated[list[GpuPool], Field(min_length=1, max_length=MOST_POOLS), Tag(LIST)],
         Discriminator(_form),
     ]

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from sharing import tables, versions
 from sharing.section import Fix, Section
-from sharing.stack.existing import ExistingCluster, ExistingVpc
-from sharing.stack.network import Cidr, VpcCidr
+from sharing.sections.existing import ExistingCluster, ExistingVpc
+from sharing.sections.network import Cidr, VpcCidr
 
 Nat = Literal["none", "single", "per-zone"]
 Support = Literal["standard", "extended"]

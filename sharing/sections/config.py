@@ -16,17 +16,17 @@ from sharing.modes.modes import Sharing, TimeSlicing
 from sharing.names import model_id
 from sharing.schedule.week import EXAMPLES
 from sharing.section import Fix, Section, kebab
+from sharing.sections.budget import Budget
+from sharing.sections.cluster import CONTROL_PLANE_ZONES, ClusterSettings
+from sharing.sections.monitoring import MonitoringSettings
+from sharing.sections.network import LabelKey, LabelValue, NamespaceName
+from sharing.sections.park import ParkSettings
+from sharing.sections.pools import NODE_IMAGES_GIB, POOL, SECTION, GpuPool, Pools, PoolSettings
+from sharing.sections.provider import AccountId, AssumedRole, DefaultTags
+from sharing.sections.registry import Registry, ecr_region
+from sharing.sections.scale_to_zero import ScaleToZeroSettings
+from sharing.sections.ui import UiSettings
 from sharing.speed.measured import Measurement
-from sharing.stack.budget import Budget
-from sharing.stack.cluster import CONTROL_PLANE_ZONES, ClusterSettings
-from sharing.stack.monitoring import MonitoringSettings
-from sharing.stack.network import LabelKey, LabelValue, NamespaceName
-from sharing.stack.park import ParkSettings
-from sharing.stack.pools import NODE_IMAGES_GIB, ONE_POOL, POOL, GpuNodes, GpuPool, Pools
-from sharing.stack.provider import AccountId, AssumedRole, DefaultTags
-from sharing.stack.registry import Registry, ecr_region
-from sharing.stack.scale_to_zero import ScaleToZeroSettings
-from sharing.stack.ui import UiSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class StackConfig(Section):
     )
     pools: Pools = Field(
         alias="gpu-nodes",
-        default=cast(Any, GpuNodes()),
+        default=cast(Any, PoolSettings()),
         examples=[{"instance-types": ["g4dn.xlarge"]}, [{"name": "fast", "instance-types": ["g6.xlarge"]}]],
         description="GPU nodes: one pool, or a list, where each has a `name` and may have its own `sharing`.",
     )
@@ -172,13 +172,13 @@ class StackConfig(Section):
         ]
         return self.changed(pools=pools, models=models)
 
-    def _by_path(self) -> dict[str, GpuNodes]:
+    def _by_path(self) -> dict[str, PoolSettings]:
         """The pools by their path: `gpu-nodes`, or `gpu-nodes[0]` and so on."""
-        if isinstance(self.pools, GpuNodes):
-            return {ONE_POOL: self.pools}
-        return {f"{ONE_POOL}[{index}]": pool for index, pool in enumerate(self.pools)}
+        if isinstance(self.pools, PoolSettings):
+            return {SECTION: self.pools}
+        return {f"{SECTION}[{index}]": pool for index, pool in enumerate(self.pools)}
 
-    def _placed(self, path: str, nodes: GpuNodes) -> GpuPool:
+    def _placed(self, path: str, nodes: PoolSettings) -> GpuPool:
         pool = (
             nodes
             if isinstance(nodes, GpuPool)
@@ -276,8 +276,8 @@ class StackConfig(Section):
         return ""
 
     @property
-    def awake(self) -> tuple[GpuPool, ...]:
-        """The pools that are not parked."""
+    def active_pools(self) -> tuple[GpuPool, ...]:
+        """The pools with `desired` above 0. A schedule may have stopped their nodes all the same (`park`)."""
         return tuple(pool for pool in self.pools if pool.desired)
 
     @property
