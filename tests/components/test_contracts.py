@@ -110,6 +110,7 @@ def test_a_component_registers_the_resources_of_its_golden(component: str, golde
     golden(f"components/{component}.json", f"{in_full({**describe(graph), 'asked': [*map(json.loads, asked)]})}\n")
 
 
+@pytest.mark.slow
 def test_a_component_registers_under_its_token_and_its_name(own: list[Resource]) -> None:
     assert [resource.name for resource in own] == list(NAMES)
 

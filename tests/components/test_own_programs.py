@@ -60,6 +60,7 @@ def with_keys(text: str) -> str:
     return text.replace("Pass `", "Write `")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_wrong_program_is_refused_with_the_sentence_of_the_plan(name: str) -> None:
     row = PROGRAMS[name]

@@ -4,6 +4,7 @@ from operator import attrgetter
 from typing import Any
 
 import pulumi
+import pytest
 
 from components import ExistingVpc, GpuCluster, GpuClusterArgs
 from components.share_proof.expectation import expectations, verified
@@ -51,6 +52,7 @@ OUTPUTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 def test_every_component_has_its_outputs(component: str) -> None:
     wanted, found = OUTPUTS[component], dict[str, Any]()
     pulumi.runtime.set_mocks(Mocks(), project="theirs", stack="test")

@@ -67,6 +67,7 @@ ANY = [{"operator": "Exists"}]
 SOLE = {"config": {"name": "gpus", "data": {"any": sharing("mps", 4)}}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "resource", "program", "stack"),
     [

@@ -156,6 +156,7 @@ def test_the_outputs_name_the_cluster(usual: Usual) -> None:
     assert f'"--role-arn","{CI}","--profile","work"' in kubeconfig
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "sections"),
     [

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
+
 from sandbox.graph import Graph, plain
 
 Object = dict[str, Any]
@@ -41,6 +43,7 @@ def test_no_container_has_a_capability_or_gets_privileges_or_takes_memory_withou
             assert container["resources"]["limits"]["memory"].endswith(("Mi", "Gi"))
 
 
+@pytest.mark.slow
 def test_the_proof_is_the_models_user_where_mps_serves_one_user_and_nobody_elsewhere(
     graphs: Callable[[str], Graph],
 ) -> None:

@@ -37,6 +37,7 @@ def refusals(graph: Graph) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["scheduled", "karpenter-volumes", "tagged"])
 def test_no_service_refuses_the_most_tags_that_a_file_may_have(name: str) -> None:
     graph = graph_with_tags(name, {**MANY, "owner": ""}, {"cost": ""})

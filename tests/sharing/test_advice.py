@@ -233,6 +233,7 @@ def test_advice_on_a_pool_of_several_is_the_same_and_changes_that_pool_alone(who
 CASES = read_cases("advice")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_refused_stack_gets_advice_that_helps(name: str) -> None:
     row = {**CASES[name], "gpu-nodes": {"volume-gib": 2000, **CASES[name].get("gpu-nodes", {})}}

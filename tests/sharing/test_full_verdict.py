@@ -13,6 +13,7 @@ from tests.sharing.rows import read_setup
 CASES = read_cases("full_verdicts")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_all_errors_of_a_stack_are_reported_at_once(name: str) -> None:
     case = CASES[name]

@@ -35,6 +35,7 @@ def test_every_type_has_a_cell_for_every_way_and_provisioner() -> None:
     assert len({cell.instance for cell in matrix().values() if cell.instance.gpu.vendor == "nvidia"}) == 68
 
 
+@pytest.mark.slow
 def test_every_cell_that_plans_holds_the_models_by_their_sizes_alone() -> None:
     for place, cell in matrix().items():
         _, way, _ = place

@@ -65,6 +65,7 @@ def test_no_gpu_of_another_vendor_holds_a_model_under_its_limit() -> None:
     assert "too small" in judge_limit(Share(memory_gib=3_990 / 1024), weighing(4_000))
 
 
+@pytest.mark.slow
 @given(
     asked=st.lists(st.tuples(st.integers(400, 12_000), st.none() | st.integers(1, 14)), min_size=1, max_size=6),
     replicas=st.integers(2, 4),
@@ -139,6 +140,7 @@ def test_a_model_of_no_stack_needs_a_limit_that_holds_its_weights(share: Share, 
     assert bool(said) == bool(says)
 
 
+@pytest.mark.slow
 @given(bound=st.floats(400, 80_000))
 def test_the_limit_that_advice_writes_holds_the_model_in_the_plan_and_in_its_component(bound: float) -> None:
     """A limit counts whole MiB: 3.2 GiB are 3,276 of them, not 3,276.8."""

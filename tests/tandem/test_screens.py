@@ -227,6 +227,7 @@ def test_a_plan_says_to_programs_what_its_golden_says(arguments: str, folder: Pa
     golden(f"plans/{re.split('[. ]', arguments)[0]}.json", in_full(report, width=200) + "\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["choose llama2:7b", "modes --type g6.xlarge", "gpus --filter g6."])
 def test_a_terminal_shows_the_same_in_colour(command: str, golden: Golden) -> None:
     code, screen = on_screen(*command.split())

@@ -39,6 +39,7 @@ def refusal(tandem: Run) -> Refusal:
     return call
 
 
+@pytest.mark.slow
 def test_no_call_hangs_and_each_is_retried(emulated: Emulated) -> None:
     with mock.patch.object(boto3.Session, "client", autospec=True, side_effect=boto3.Session.client) as made:
         session.connect(REGION).client("ec2")
@@ -69,6 +70,7 @@ def test_credentials_of_the_environment_that_have_expired_are_an_error(
     assert "the AWS credentials have expired: " in refusal("quota")
 
 
+@pytest.mark.slow
 def test_a_call_of_a_command_without_permission_is_named(emulated: Emulated, refusal: Refusal) -> None:
     emulated.denied["DescribeVpcs"] = "UnauthorizedOperation"
     assert "may not call DescribeVpcs" in refusal("quota")
@@ -216,6 +218,7 @@ READING = ("leftovers", "leftovers --delete --yes", "prices")
 PLANNING = ("quota", "park", "wake --no-wait")
 
 
+@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="Pulumi works in no account outside `aws:allowedAccountIds`, and in none of `aws:forbiddenAccountIds`",
     source="github.com/hashicorp/aws-sdk-go-base/v2, Config.VerifyAccountIDAllowed",

@@ -254,6 +254,7 @@ def test_a_path_without_a_file_is_no_tag() -> None:
         assert "No such file" in refused(2, "models", "inspect", place)
 
 
+@pytest.mark.slow
 def test_a_tag_is_looked_up_once(model: Path, tmp_path: Path) -> None:
     name = "hf.co/me/mine-GGUF:Q8_0"
     with running(tmp_path / "cache") as registry:

@@ -153,6 +153,7 @@ def diagram(request: pytest.FixtureRequest) -> Diagram:
     return make_diagram(run(plan), plan.stack)
 
 
+@pytest.mark.slow
 def test_a_drawing_has_every_box_inside_its_component_and_none_on_another(diagram: Diagram) -> None:
     root = ElementTree.fromstring(drawing.draw(diagram))
     boxes = [frame(group.find(f"{SVG}rect")) for group in root.iter(f"{SVG}g")]

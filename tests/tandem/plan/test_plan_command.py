@@ -61,6 +61,7 @@ def test_a_plan_with_several_instance_types_shows_the_range_of_its_cost() -> Non
     assert (found["cheapest_usd_per_hour"], found["usd_per_hour"]) == (0.4643, 0.5754)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", STACKS)
 def test_a_report_adds_up_and_its_resources_form_one_tree(stack: str) -> None:
     facts = report(stack)

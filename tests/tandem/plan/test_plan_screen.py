@@ -291,6 +291,7 @@ def test_models_that_scale_to_zero_say_how_long_the_next_request_waits(
     assert "Idle" not in shown("karpenter")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
