@@ -349,6 +349,8 @@ def test_a_server_is_asked_only_if_it_is_named(model: Path, monkeypatch: pytest.
     for name, is_known in (("llama3.2", True), ("registry.ollama.ai/library/llama3.2", True), ("mine:1b", False)):
         notes = report("models", "inspect", name, "--ollama", "http://h:1")["notes"]
         assert any(note.startswith(f"The catalogue has {name}:") for note in notes) is is_known
+    monkeypatch.setattr("tandem.models.from_ollama.read_tag", lambda server: (read(model), 0))
+    assert report("models", "inspect", "mine:1b", "--ollama", "http://h:1")["notes"] == []
     assert "is not read: TANDEM_OFFLINE is set" in refused(1, "models", "inspect", "mine:1b")
     assert "--ollama h:1: " in refused(2, "models", "inspect", "mine:1b", "--ollama", "h:1")
 
