@@ -42,7 +42,7 @@ def _least(models: Sequence[ServedModel], needs: Sequence[Need]) -> list[int]:
 
 
 def _limited(served: ServedModel, memory_gib: float) -> ServedModel:
-    return served.changed(share=(served.share or Share()).model_copy(update={"memory_gib": memory_gib}))
+    return served.changed(share=(served.share or Share()).changed(memory_gib=memory_gib))
 
 
 def judge_limit(share: Share, served: ModelInEngine) -> str:

@@ -31,7 +31,7 @@ def watch_metrics(stack: Serving) -> Mapping[str, Any]:
             service_monitors=settings.service_monitors,
             parks=plan.config.park is not None,
             gpu_exporter=not all(pool.sharing.needs_mig_manager for pool in pools),
-            karpenter=any(pool.provisioner == "karpenter" for pool in pools),
+            karpenter=bool(plan.config.karpenter_pools),
             pools=[_monitored(pool, plan) for pool in pools],
             other_usd_per_hour=round(bill.usd_per_hour - sum(pool_usd(pool, plan.config) for pool in pools), 4),
         ),
